@@ -18,6 +18,16 @@
 
 enum { DIR_CHUNK_WHOLE = 0, DIR_CHUNK_TILE = -1 }; /* special values of chunk_bytes */
 
+/* The table by index, for JSON, --help-directives and search: dimensions 0..count-1, values
+ * 0..count-1 of each. */
+int dir_dimension_count(void);
+const char *dir_dimension_name(int dim);
+const char *dir_dimension_summary(int dim);
+int dir_value_count(int dim);
+const char *dir_value_name(int dim, int value);
+const char *dir_value_summary(int dim, int value);
+bool dir_value_implemented(int dim, int value);
+
 /* A region that a directive can be about: one collective leaf, or a group of sends and receives. */
 struct dir_region {
   int id;                 /* 1, 2, ... in source order: region_1 in emitted code */
@@ -45,6 +55,18 @@ struct dir_set {
 };
 
 void dir_set_free(struct dir_set *s);
+
+/* Value of dimension DIM in D. */
+int dir_value_get(const struct dir_directive *d, int dim);
+/* One line for people, "lsa, deferred, team_barrier, cta, whole"; free() it. */
+char *dir_describe(const struct dir_directive *d);
+/* Is REGION made of sends and receives? */
+bool dir_is_p2p(const struct ir_program *ir, const struct dir_region *region);
+/* The place of the region's first call, for diagnostics. */
+void dir_region_loc(const struct ir_program *ir, const struct dir_region *region,
+                    struct diag_loc *loc);
+/* Can the callee's token of CALL be replaced? */
+bool dir_call_editable(const struct ir_call *call);
 
 /* Lists the regions of a program in source order. Sends and receives of one group (or a lone one) make
  * one region; collectives one each. */

@@ -23,7 +23,7 @@
 
 /* Iterates: `VEC_EACH(&list, p)` declares p as a pointer to each element in turn. */
 #define VEC_EACH(vec, p)                                                                           \
-  for (__typeof__((vec)->v) p = (vec)->v; p && p < (vec)->v + (vec)->n; p++)
+  for (__typeof__(&*(vec)->v) p = (vec)->v; p && p < (vec)->v + (vec)->n; p++)
 
 /* Appends one zeroed element of SIZE bytes to the vector at DATA and returns its address. */
 void *vec_grow(void **data, size_t *n, size_t *cap, size_t size);
