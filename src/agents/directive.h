@@ -16,6 +16,18 @@
 #undef DIM_VALUE
 #undef DIM_END
 
+/* Dimensions by index: DIR_DIM_backend, ... */
+enum dir_dimension {
+#define DIM_BEGIN(dim, summary) DIR_DIM_##dim,
+#define DIM_VALUE(dim, value, status, summary)
+#define DIM_END(dim)
+#include "directives.def"
+#undef DIM_BEGIN
+#undef DIM_VALUE
+#undef DIM_END
+  DIR_DIM_COUNT
+};
+
 enum { DIR_CHUNK_WHOLE = 0, DIR_CHUNK_TILE = -1 }; /* special values of chunk_bytes */
 
 /* The table by index, for JSON, --help-directives and search: dimensions 0..count-1, values
