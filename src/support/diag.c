@@ -80,11 +80,7 @@ void diag_free(struct diag_engine *d) {
   }
   fflush(d->out);
   json_decref(d->json);
-  VEC_EACH(&d->sources, s) {
-    free(s->file);
-    sb_free(&s->owned);
-  }
-  VEC_FREE(&d->sources);
+  diag_forget_sources(d);
   free(d);
 }
 
@@ -152,6 +148,14 @@ void diag_add_source(struct diag_engine *d, const char *file, const char *text, 
   sb_free(&s->owned);
   s->text = text;
   s->n = n;
+}
+
+void diag_forget_sources(struct diag_engine *d) {
+  VEC_EACH(&d->sources, s) {
+    free(s->file);
+    sb_free(&s->owned);
+  }
+  VEC_FREE(&d->sources);
 }
 
 /* Finds line LINE of FILE; returns false when there is none. */

@@ -44,6 +44,8 @@ bool diag_set_warning(struct diag_engine *d, const char *arg);
 /* Gives the engine the text of FILE (borrowed; must outlive the engine) so that caret lines can be
  * shown; for files that were never given the engine reads them itself. */
 void diag_add_source(struct diag_engine *d, const char *file, const char *text, size_t n);
+/* Forgets all texts; call it before a borrowed one is freed when reports may follow. */
+void diag_forget_sources(struct diag_engine *d);
 
 /* Reports ID at LOC (NULL = no place) with a printf-style message: one cause, then one remedy. Follow
  * with diag_note() for related places. A warning that is off prints nothing and counts nothing. */
