@@ -35,7 +35,9 @@ struct ir_term {
 };
 
 /* An integer expression. TEXT is what a reader sees. When AFFINE, its value is
- * constant + sum(terms), terms sorted by symbol, coefficients non-zero. */
+ * constant + sum(terms), terms sorted by symbol, coefficients non-zero. A symbol stands for one value
+ * within one execution of the straight-line code around it: a variable that is assigned between two
+ * uses must be spelled differently there, or be opaque. Loops that change it say so (control.varying). */
 struct ir_expr {
   char *text;
   bool affine;
@@ -68,6 +70,7 @@ struct ir_buffer {
   char *elem_type;      /* canonical element type, "" if unknown */
   enum ir_origin origin;
   ir_id alias_of;       /* buffer, for IR_ORIGIN_ALIAS */
+  int param;            /* IR_ORIGIN_PARAM: 0-based position of the parameter, -1 if not known */
   bool per_device;      /* an array indexed by device in a single-process program */
   bool reassigned;      /* assigned from other pointers too (swap): aliases is the whole may-set */
   VEC(ir_id) aliases;   /* buffers whose memory this name may hold (itself excluded) */
@@ -84,6 +87,7 @@ struct ir_comm {
   char *name;
   char *function;
   enum ir_comm_origin origin;
+  int param;            /* IR_COMM_PARAM: position of the parameter, -1 if not known */
   bool per_device;      /* comms[i] of a single-process program */
   VEC(ir_id) creates;   /* calls that create it */
   VEC(ir_id) destroys;
@@ -92,6 +96,7 @@ struct ir_comm {
 struct ir_stream {
   char *name;           /* "default" for stream 0 */
   char *function;
+  int param;            /* position when it is a parameter, else -1 */
   bool is_default;
   bool non_blocking;    /* created with cudaStreamNonBlocking: no implicit order with stream 0 */
   bool per_device;
@@ -100,6 +105,7 @@ struct ir_stream {
 struct ir_event {
   char *name;
   char *function;
+  bool per_device;      /* events[i] of a single-process program */
 };
 
 /* What a kernel does to the memory behind one pointer parameter. */
@@ -196,6 +202,7 @@ struct ir_operand {
   struct ir_expr offset;   /* text "" = unknown */
   struct ir_expr size;     /* text "" = unknown (then the whole buffer) */
   bool exact;              /* offset and size are exactly what is touched */
+  int arg;                 /* position of the argument it comes from, -1 if not known */
 };
 
 enum ir_pattern {          /* what a group of sends and receives amounts to */
@@ -269,6 +276,8 @@ struct ir_node {
       bool over_devices;           /* a loop over the process's own devices */
       bool over_peers;             /* a loop over the ranks of a communicator */
       bool rank_dependent;         /* the condition may differ between ranks */
+      bool varying_known;          /* LOOP: VARYING lists every variable assigned in the loop */
+      VEC(char *) varying;         /* else: any symbol may change from one iteration to the next */
     } control;                     /* LOOP, BRANCH */
     struct {
       ir_id callee;                /* ir_function */
@@ -288,7 +297,16 @@ struct ir_function {
   ir_id body;                    /* node (IR_SEQ), -1 when nothing of interest is inside */
 };
 
-/* ---- dependences and overlap --------------------------------------------------------------------- */
+/* ---- dependences and overlap ---------------------------------------------------------------------
+ *
+ * Dependences join leaves of one function. They are reduced: an edge that other edges imply may be left
+ * out, so ask for paths, not for single edges. Data: one edge for a pair of leaves and a buffer, with the
+ * strongest hazard (RAW, then WAW, then WAR). Order: the leaves of a group on one stream start and end
+ * together; their order edges are given at the first of them only.
+ *
+ * Carried dependences go from one iteration of the innermost common loop to the next. Loops over the
+ * process's devices do not count for entities that exist per device, nor do loops inside a group, whose
+ * iterations are unordered. The arms of a branch exclude each other and have no edges between them. */
 
 enum ir_dep_kind {
   IR_DEP_RAW, IR_DEP_WAR, IR_DEP_WAW,  /* through a buffer */
@@ -299,7 +317,7 @@ struct ir_dep {
   ir_id from, to;        /* leaves; TO comes after FROM (or in the next iteration, when CARRIED) */
   enum ir_dep_kind kind;
   ir_id buffer;          /* data dependences */
-  bool carried;          /* by the innermost common loop */
+  bool carried;          /* by the innermost common loop (see above) */
   bool may;              /* only possible, not certain: ranges or aliases are not known exactly */
 };
 
@@ -309,9 +327,12 @@ enum ir_overlap_kind {
   IR_OVERLAP_CONCURRENT   /* already concurrent */
 };
 
+/* A pair of regions near each other: a collective or copy, and one of the nearest 16 computations before
+ * and after it. A call stands for what the called function does. */
 struct ir_overlap {
-  ir_id a, b;             /* leaves, one of them a collective or copy, the other compute */
+  ir_id a, b;             /* leaves, one of them a collective or copy, the other compute; A first */
   enum ir_overlap_kind kind;
+  bool carried;           /* A of one iteration and B of the next */
   char *why;
 };
 
@@ -370,7 +391,8 @@ bool ir_expr_known(const struct ir_expr *e);
 /* Is a - b a constant? Then stores it. */
 bool ir_expr_difference(const struct ir_expr *a, const struct ir_expr *b, int64_t *out);
 
-/* Do two operands touch a common byte? Returns 0 no (proved), 1 maybe, 2 yes (proved). */
+/* Do two operands touch a common byte, given that neither is empty and both are used in the same
+ * iteration? Returns 0 no (proved), 1 maybe, 2 yes (proved). */
 int ir_operands_overlap(const struct ir_program *p, const struct ir_operand *a,
                         const struct ir_operand *b);
 
@@ -387,6 +409,8 @@ bool ir_verify(const struct ir_program *p, char *why, size_t size);
  * message in WHY when the text is not JSON, does not fit, or fails ir_verify. */
 char *ir_to_json(const struct ir_program *p);
 struct ir_program *ir_from_json(const char *text, char *why, size_t size);
+/* The text of spec/ir.schema.json, from the same table as reader and writer; free() it. */
+char *ir_schema_json(void);
 
 /* Names used in JSON, directives, graphs and diagnostics, e.g. "all_gather", "RAW", "order_only". */
 const char *ir_node_kind_name(enum ir_node_kind k);
@@ -395,6 +419,8 @@ const char *ir_collective_nccl(enum ir_collective c);  /* ncclAllGather */
 const char *ir_dep_name(enum ir_dep_kind k);
 const char *ir_overlap_name(enum ir_overlap_kind k);
 const char *ir_pattern_name(enum ir_pattern k);
+const char *ir_copy_name(enum ir_copy_kind k);
+const char *ir_sync_name(enum ir_sync_kind k);
 bool ir_node_is_leaf(const struct ir_node *n);
 
 #endif
