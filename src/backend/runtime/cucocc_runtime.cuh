@@ -1,0 +1,1224 @@
+// ---- cucocc runtime ---------------------------------------------------------------------------------
+// SPDX-License-Identifier: Apache-2.0
+// Device-initiated collectives over NCCL windows (LSA). Every entry has the signature of the host call
+// that it stands for. What cannot run on the device (no peer access, ranks on several nodes, operations
+// made at run time) goes to the host call, on all ranks alike, and rank 0 says so once.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+#include <nccl.h>
+#if !defined(NCCL_VERSION_CODE) || NCCL_VERSION_CODE < 22807
+#error "this program needs NCCL 2.28.7 or newer (the device API)"
+#endif
+#include <nccl_device.h>
+
+#include <cuda/atomic>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#ifndef CUCOCC_RUNTIME
+#define CUCOCC_RUNTIME
+namespace cucocc {
+inline namespace v1 {
+
+constexpr int kMaxCtas = 64;            // barriers of a device communicator: one per CTA
+constexpr int kMaxPeers = 128;          // ranks of an LSA team
+constexpr int kMaxWindows = 512;        // user allocations registered with one communicator
+constexpr size_t kStageBytes = 1 << 18; // staging slice of one CTA
+
+// ---- memory layout of a communicator's arena, the same on every rank -----------------------------------
+
+// Where an operand lives: in a registered window, or nowhere that peers can see (window < 0).
+struct Operand {
+  int window;
+  size_t offset;
+};
+// What a rank tells its peers at the entry of a collective.
+struct alignas(16) Published {
+  Operand send, recv;
+};
+// A receive that its rank offers to the sender.
+struct alignas(16) Post {
+  size_t offset, bytes;
+  int window;
+  uint32_t epoch; // written last
+};
+
+constexpr int kP2pChannels = 8; // CTAs for each of sending and receiving; the same in every program
+constexpr int kP2pSlots = 2;    // staging slots per pair and channel
+
+struct Layout {
+  int n;
+  __host__ __device__ size_t published(int cta, int rank) const {
+    return ((size_t)cta * n + rank) * sizeof(Published);
+  }
+  __host__ __device__ size_t post(int peer, int channel) const {
+    return published(kMaxCtas, 0) + ((size_t)peer * kP2pChannels + channel) * sizeof(Post);
+  }
+  // 32-bit counters: 0 chunks that arrived from a peer, 1 chunks that a peer took; private to this rank:
+  // 2 posts made, 3 chunks seen, 4 posts taken, 5 chunks sent, 6 acknowledgements expected.
+  __host__ __device__ size_t counter(int kind, int peer, int channel) const {
+    return post(n, 0) + (((size_t)kind * n + peer) * kP2pChannels + channel) * 4;
+  }
+  __host__ __device__ size_t stage(int cta) const {
+    return (counter(7, 0, 0) + 4095) / 4096 * 4096 + (size_t)cta * kStageBytes;
+  }
+  __host__ __device__ size_t slot_bytes() const {
+    size_t b = ((size_t)16 << 20) / ((size_t)n * kP2pChannels * kP2pSlots) / 16 * 16;
+    return b > 131072 ? 131072 : b;
+  }
+  __host__ __device__ size_t slot(int peer, int channel, int i) const {
+    return stage(kMaxCtas) + (((size_t)peer * kP2pChannels + channel) * kP2pSlots + i) * slot_bytes();
+  }
+  size_t size() const { return slot(n, 0, 0); }
+};
+
+// ---- device side ---------------------------------------------------------------------------------------
+
+// The arguments of a collective's kernel.
+struct Call {
+  ncclDevComm dc;
+  ncclWindow_t arena;
+  const ncclWindow_t *windows; // by index, the same windows on every rank
+  Layout layout;
+  const char *send;
+  char *recv;
+  Operand s, r;
+  size_t bytes; // of one rank's part
+  int root;
+};
+
+// The part [begin, end) of N bytes that CTA B of COUNT works on: the same on every rank.
+struct Slice {
+  size_t begin, end;
+};
+__device__ inline Slice cta_slice(size_t n, int b, int count) {
+  size_t per = (n / 16 + count - 1) / count * 16;
+  if (per == 0)
+    per = 16;
+  size_t lo = per * b, hi = lo + per;
+  if (b == count - 1 || hi > n)
+    hi = n;
+  return Slice{lo < n ? lo : n, hi};
+}
+
+template <class V> __device__ void copy_as(char *dst, const char *src, size_t bytes) {
+  const size_t n = bytes / sizeof(V), step = blockDim.x;
+  V *d = (V *)dst;
+  const V *s = (const V *)src;
+  size_t i = threadIdx.x;
+  for (; i + 3 * step < n; i += 4 * step) { // four loads in flight
+    V a = s[i], b = s[i + step], c = s[i + 2 * step], e = s[i + 3 * step];
+    d[i] = a;
+    d[i + step] = b;
+    d[i + 2 * step] = c;
+    d[i + 3 * step] = e;
+  }
+  for (; i < n; i += step)
+    d[i] = s[i];
+  for (size_t k = n * sizeof(V) + threadIdx.x; k < bytes; k += step)
+    dst[k] = src[k];
+}
+
+// Copies with all threads of the CTA, in the widest accesses that both addresses allow.
+__device__ inline void copy(char *dst, const char *src, size_t bytes) {
+  if (dst == src)
+    return;
+  const uintptr_t bits = (uintptr_t)dst | (uintptr_t)src;
+  if (bits % 16 == 0)
+    copy_as<int4>(dst, src, bytes);
+  else if (bits % 8 == 0)
+    copy_as<int2>(dst, src, bytes);
+  else if (bits % 4 == 0)
+    copy_as<int>(dst, src, bytes);
+  else
+    copy_as<char>(dst, src, bytes);
+}
+
+// One CTA's view of a collective: CTA b works with CTA b of every peer, through barrier b.
+struct Session {
+  const Call &call;
+  const int n, me;
+  ncclCoopCta cta;
+  ncclLsaBarrierSession<ncclCoopCta> barrier;
+
+  __device__ explicit Session(const Call &c)
+      : call(c), n(c.dc.lsaSize), me(c.dc.lsaRank), barrier(cta, c.dc, ncclTeamTagLsa(), blockIdx.x) {}
+  // Everything that any rank's CTA b did before is visible to every rank's CTA b after.
+  __device__ void sync() { barrier.sync(cta, cuda::memory_order_acq_rel); }
+
+  // Tells every peer where this rank's operands are. Call before the first sync().
+  __device__ void publish() {
+    for (int p = threadIdx.x; p < n; p += blockDim.x)
+      *(Published *)ncclGetLsaPointer(call.arena, call.layout.published(blockIdx.x, me), p) =
+          Published{call.s, call.r};
+  }
+  // What rank P told (after a sync).
+  __device__ const Published &told(int p) const {
+    return *(const Published *)ncclGetLocalPointer(call.arena, call.layout.published(blockIdx.x, p));
+  }
+  __device__ bool all_sends_visible() const {
+    for (int p = 0; p < n; p++)
+      if (told(p).send.window < 0)
+        return false;
+    return true;
+  }
+  __device__ bool all_recvs_visible() const {
+    for (int p = 0; p < n; p++)
+      if (told(p).recv.window < 0)
+        return false;
+    return true;
+  }
+  __device__ char *peer(const Operand &o, int p) const {
+    return (char *)ncclGetLsaPointer(call.windows[o.window], o.offset, p);
+  }
+  __device__ const char *peer_send(int p) const { return peer(told(p).send, p); }
+  __device__ char *peer_recv(int p) const { return peer(told(p).recv, p); }
+  // This CTA's staging slice on rank P.
+  __device__ char *stage(int p) const {
+    return (char *)ncclGetLsaPointer(call.arena, call.layout.stage(blockIdx.x), p);
+  }
+  __device__ char *my_stage() const { return stage(me); }
+  // Bytes staged at a time when this CTA's staging slice is divided among PARTS; CHUNK (0 = no limit)
+  // is the directive's.
+  __device__ size_t stage_bytes(int parts, size_t chunk) const {
+    const size_t most = kStageBytes / parts / 16 * 16;
+    return chunk && chunk < most ? chunk : most;
+  }
+};
+
+// ---- host side: state ------------------------------------------------------------------------------------
+
+struct Comm {
+  ncclComm_t comm = nullptr;
+  int rank = 0, n = 0, device = 0;
+  bool on_device = false; // agreed by all ranks
+  const char *why_not = "";
+  int sms = 0; // least over the ranks
+  Layout layout{};
+  ncclDevComm dc{};
+  bool has_dc = false;
+  void *arena = nullptr;
+  ncclWindow_t arena_window = nullptr;
+  ncclWindow_t *windows = nullptr; // device memory, kMaxWindows entries
+  std::vector<ncclWindow_t> window_list;
+  std::vector<void *> waiting;     // allocations not yet offered to the other ranks
+  std::vector<ncclComm_t> siblings; // ranks of the same communicator that this thread owns
+  cudaStream_t setup = nullptr, last_stream = nullptr;
+  cudaEvent_t last = nullptr;
+  bool used = false;
+  std::thread::id owner;
+};
+
+struct Allocation {
+  size_t size;
+  int device;
+  uint64_t serial;
+  std::thread::id owner;
+  std::vector<std::pair<ncclComm_t, int>> windows; // communicator, index in its window list
+};
+
+struct State {
+  std::mutex lock; // guards the tables; never held across a call that may wait for other ranks
+  std::map<ncclComm_t, std::shared_ptr<Comm>> comms;
+  std::vector<ncclComm_t> order; // creation order
+  std::map<uintptr_t, Allocation> allocations;
+  uint64_t serial = 0;
+};
+inline State &state() {
+  static State &s = *new State; // never destroyed: user destructors may still free memory
+  return s;
+}
+
+// A first launch under lazy loading can wait for the GPU while a peer's kernel spins on it.
+inline const int kEagerLoading = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+
+struct DeviceGuard {
+  int before = -1;
+  explicit DeviceGuard(int device) {
+    if (cudaGetDevice(&before) == cudaSuccess && before != device)
+      cudaSetDevice(device);
+    else
+      before = -1;
+  }
+  ~DeviceGuard() {
+    if (before >= 0)
+      cudaSetDevice(before);
+  }
+};
+
+inline std::shared_ptr<Comm> find_comm(ncclComm_t comm) {
+  std::lock_guard<std::mutex> g(state().lock);
+  auto it = state().comms.find(comm);
+  return it == state().comms.end() ? nullptr : it->second;
+}
+
+inline size_t type_size(ncclDataType_t t) {
+  switch (t) {
+  case ncclInt8: case ncclUint8: case ncclFloat8e4m3: case ncclFloat8e5m2: return 1;
+  case ncclFloat16: case ncclBfloat16: return 2;
+  case ncclInt32: case ncclUint32: case ncclFloat32: return 4;
+  case ncclInt64: case ncclUint64: case ncclFloat64: return 8;
+  default: return 0;
+  }
+}
+
+// ---- host side: setting up -----------------------------------------------------------------------------
+
+using CommList = std::vector<std::shared_ptr<Comm>>;
+
+inline bool cuda_ok(cudaError_t e) { return e == cudaSuccess; }
+
+// The least of VALUE over the ranks, on each of LIST (ranks of one or more communicators that this
+// thread owns), by host calls. values[i] belongs to list[i].
+inline bool agree_min(CommList &list, std::vector<int> &values) {
+  bool ok = true;
+  for (size_t i = 0; i < list.size(); i++) {
+    DeviceGuard g(list[i]->device);
+    ok &= cuda_ok(cudaMemcpyAsync(list[i]->windows, &values[i], sizeof(int), cudaMemcpyHostToDevice,
+                                  list[i]->setup));
+    ok &= cuda_ok(cudaStreamSynchronize(list[i]->setup));
+  }
+  ok &= ncclGroupStart() == ncclSuccess;
+  for (auto &c : list)
+    ok &= ncclAllReduce(c->windows, c->windows, 1, ncclInt32, ncclMin, c->comm, c->setup) == ncclSuccess;
+  ok &= ncclGroupEnd() == ncclSuccess;
+  for (size_t i = 0; i < list.size(); i++) {
+    DeviceGuard g(list[i]->device);
+    ok &= cuda_ok(cudaMemcpyAsync(&values[i], list[i]->windows, sizeof(int), cudaMemcpyDeviceToHost,
+                                  list[i]->setup));
+    ok &= cuda_ok(cudaStreamSynchronize(list[i]->setup));
+  }
+  return ok;
+}
+
+// Registers the allocations that wait on each of LIST, in order, where all ranks have one of the same
+// size: a collective step. The others stay unregistered and are staged.
+inline void register_waiting(CommList &list) {
+  constexpr int kBatch = 63;
+  struct Row {
+    uint64_t count, size[kBatch];
+  };
+  std::vector<std::vector<Row>> rows(list.size());
+  std::vector<void *> buffers(list.size(), nullptr);
+  bool ok = true;
+  for (size_t i = 0; i < list.size(); i++) {
+    Comm &c = *list[i];
+    DeviceGuard g(c.device);
+    Row mine{};
+    {
+      std::lock_guard<std::mutex> l(state().lock);
+      mine.count = std::min<size_t>(c.waiting.size(), kBatch);
+      for (size_t k = 0; k < mine.count; k++) {
+        auto it = state().allocations.find((uintptr_t)c.waiting[k]);
+        mine.size[k] = it == state().allocations.end() ? 0 : it->second.size;
+      }
+    }
+    rows[i].resize(c.n);
+    ok &= cuda_ok(cudaMalloc(&buffers[i], sizeof(Row) * c.n));
+    ok &= cuda_ok(cudaMemcpyAsync((Row *)buffers[i] + c.rank, &mine, sizeof mine, cudaMemcpyHostToDevice,
+                                  c.setup));
+    ok &= cuda_ok(cudaStreamSynchronize(c.setup));
+  }
+  ok &= ncclGroupStart() == ncclSuccess;
+  for (size_t i = 0; i < list.size(); i++)
+    ok &= ncclAllGather((Row *)buffers[i] + list[i]->rank, buffers[i], sizeof(Row), ncclUint8,
+                        list[i]->comm, list[i]->setup) == ncclSuccess;
+  ok &= ncclGroupEnd() == ncclSuccess;
+  size_t most = 0;
+  for (size_t i = 0; i < list.size(); i++) {
+    Comm &c = *list[i];
+    DeviceGuard g(c.device);
+    ok &= cuda_ok(cudaMemcpyAsync(rows[i].data(), buffers[i], sizeof(Row) * c.n, cudaMemcpyDeviceToHost,
+                                  c.setup));
+    ok &= cuda_ok(cudaStreamSynchronize(c.setup));
+    cudaFree(buffers[i]);
+    for (auto &r : rows[i])
+      most = std::max<size_t>(most, r.count);
+  }
+  for (size_t k = 0; ok && k < most; k++) {
+    std::vector<ncclWindow_t> window(list.size(), nullptr);
+    std::vector<char> same(list.size(), 1);
+    for (size_t i = 0; i < list.size(); i++)
+      for (auto &r : rows[i])
+        same[i] &= k < r.count && r.size[k] != 0 && r.size[k] == rows[i][0].size[k] &&
+                   list[i]->window_list.size() < (size_t)kMaxWindows;
+    ncclGroupStart();
+    for (size_t i = 0; i < list.size(); i++)
+      if (same[i])
+        ncclCommWindowRegister(list[i]->comm, list[i]->waiting[k], rows[i][0].size[k], &window[i],
+                               NCCL_WIN_COLL_SYMMETRIC);
+    ncclGroupEnd();
+    for (size_t i = 0; i < list.size(); i++) {
+      if (!same[i])
+        continue;
+      Comm &c = *list[i];
+      int index = (int)c.window_list.size();
+      c.window_list.push_back(window[i]); // the index advances alike on every rank
+      if (!window[i])
+        continue;
+      std::lock_guard<std::mutex> l(state().lock);
+      auto it = state().allocations.find((uintptr_t)c.waiting[k]);
+      if (it != state().allocations.end())
+        it->second.windows.push_back({c.comm, index});
+    }
+  }
+  for (auto &p : list) {
+    Comm &c = *p;
+    DeviceGuard g(c.device);
+    if (!c.window_list.empty())
+      cudaMemcpyAsync(c.windows, c.window_list.data(), c.window_list.size() * sizeof(ncclWindow_t),
+                      cudaMemcpyHostToDevice, c.setup);
+    cudaStreamSynchronize(c.setup);
+    c.waiting.clear();
+  }
+}
+
+// Makes communicators usable from kernels: collective over their ranks; HANDLES are the ranks that this
+// thread owns. Afterwards every one has an entry, on the device or not.
+inline void attach(const std::vector<ncclComm_t> &handles) {
+  CommList list;
+  for (ncclComm_t h : handles) {
+    auto c = std::make_shared<Comm>();
+    c->comm = h;
+    c->owner = std::this_thread::get_id();
+    if (ncclCommCount(h, &c->n) != ncclSuccess || ncclCommUserRank(h, &c->rank) != ncclSuccess ||
+        ncclCommCuDevice(h, &c->device) != ncclSuccess)
+      continue;
+    c->layout = Layout{c->n};
+    list.push_back(c);
+  }
+  std::vector<int> good(list.size(), 1);
+  for (size_t i = 0; i < list.size(); i++) {
+    Comm &c = *list[i];
+    DeviceGuard g(c.device);
+    bool ok = cuda_ok(cudaStreamCreateWithFlags(&c.setup, cudaStreamNonBlocking)) &&
+              cuda_ok(cudaEventCreateWithFlags(&c.last, cudaEventDisableTiming)) &&
+              cuda_ok(cudaMalloc((void **)&c.windows, kMaxWindows * sizeof(ncclWindow_t)));
+    ok = ok && ncclMemAlloc(&c.arena, c.layout.size()) == ncclSuccess &&
+         cuda_ok(cudaMemsetAsync(c.arena, 0, c.layout.size(), c.setup)) &&
+         cuda_ok(cudaStreamSynchronize(c.setup));
+    int sms = 0;
+    cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, c.device);
+    good[i] = ok && c.n <= kMaxPeers ? sms : 0;
+  }
+  const char *why = "its memory cannot be set up";
+  bool all = agree_min(list, good);
+  for (size_t i = 0; i < list.size(); i++) {
+    list[i]->sms = good[i];
+    all &= good[i] > 0;
+  }
+  if (all) {
+    why = "NCCL's device API is not available here (no peer access between all GPUs?)";
+    ncclGroupStart();
+    for (auto &c : list)
+      ncclCommWindowRegister(c->comm, c->arena, c->layout.size(), &c->arena_window,
+                             NCCL_WIN_COLL_SYMMETRIC);
+    bool registered = ncclGroupEnd() == ncclSuccess;
+    ncclGroupStart();
+    std::vector<ncclResult_t> made(list.size(), ncclInternalError);
+    for (size_t i = 0; i < list.size(); i++) {
+#ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
+      ncclDevCommRequirements need = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+#else
+      ncclDevCommRequirements need;
+      memset(&need, 0, sizeof need);
+#endif
+      need.lsaBarrierCount = kMaxCtas;
+      made[i] = ncclDevCommCreate(list[i]->comm, &need, &list[i]->dc);
+    }
+    bool created = ncclGroupEnd() == ncclSuccess;
+    for (size_t i = 0; i < list.size(); i++) {
+      Comm &c = *list[i];
+      c.has_dc = created && made[i] == ncclSuccess;
+      good[i] = registered && c.has_dc && c.arena_window ? (c.dc.lsaSize == c.n ? 2 : 1) : 0;
+    }
+    all = agree_min(list, good);
+    for (size_t i = 0; i < list.size(); i++) {
+      list[i]->on_device = all && good[i] == 2;
+      if (good[i] == 1)
+        why = "its ranks are not all within reach of loads and stores (several nodes?)";
+    }
+  }
+  for (auto &c : list) {
+    if (!c->on_device && c->rank == 0)
+      fprintf(stderr, "cucocc: a communicator of %d ranks uses host calls: %s\n", c->n, why);
+    for (auto &d : list)
+      c->siblings.push_back(d->comm);
+    std::lock_guard<std::mutex> l(state().lock);
+    if (state().comms.count(c->comm) == 0)
+      state().order.push_back(c->comm);
+    state().comms[c->comm] = c;
+    if (!c->on_device)
+      continue;
+    std::vector<std::pair<uint64_t, void *>> mine;
+    for (auto &a : state().allocations)
+      if (a.second.device == c->device && a.second.owner == c->owner)
+        mine.push_back({a.second.serial, (void *)a.first});
+    std::sort(mine.begin(), mine.end());
+    for (auto &m : mine)
+      c->waiting.push_back(m.second);
+  }
+  CommList ready;
+  for (auto &c : list)
+    if (c->on_device)
+      ready.push_back(c);
+  if (!ready.empty())
+    register_waiting(ready);
+}
+
+// Undoes attach() for one rank, before its communicator goes.
+inline void detach(ncclComm_t comm) {
+  std::shared_ptr<Comm> c;
+  {
+    std::lock_guard<std::mutex> l(state().lock);
+    auto it = state().comms.find(comm);
+    if (it == state().comms.end())
+      return;
+    c = it->second;
+    state().comms.erase(it);
+    auto &o = state().order;
+    o.erase(std::remove(o.begin(), o.end(), comm), o.end());
+    for (auto &a : state().allocations) {
+      auto &w = a.second.windows;
+      w.erase(std::remove_if(w.begin(), w.end(), [&](auto &x) { return x.first == comm; }), w.end());
+    }
+  }
+  DeviceGuard g(c->device);
+  if (c->used)
+    cudaEventSynchronize(c->last); // our kernels leave only when no peer needs this memory any more
+  if (c->has_dc)
+    ncclDevCommDestroy(comm, &c->dc);
+  for (ncclWindow_t w : c->window_list)
+    if (w)
+      ncclCommWindowDeregister(comm, w);
+  if (c->arena_window)
+    ncclCommWindowDeregister(comm, c->arena_window);
+  if (c->arena)
+    ncclMemFree(c->arena);
+  cudaFree(c->windows);
+  cudaEventDestroy(c->last);
+  cudaStreamDestroy(c->setup);
+}
+
+// ---- host side: groups and launches ----------------------------------------------------------------------
+
+// One call waiting for the end of its group.
+struct Pending {
+  ncclComm_t comm;
+  cudaStream_t stream;
+  bool collective;
+  std::function<ncclResult_t(Comm &)> launch; // on the device
+  std::function<ncclResult_t()> host;         // the NCCL call itself
+  // point to point
+  bool send;
+  int peer;
+  char *buffer;
+  size_t bytes;
+  ncclResult_t (*p2p)(Comm &, std::vector<Pending> &);
+};
+struct Thread {
+  int depth = 0;
+  std::vector<Pending> calls;
+  std::vector<ncclComm_t *> created; // by calls inside the group: valid when it ends
+};
+inline Thread &this_thread_state() {
+  static thread_local Thread t;
+  return t;
+}
+
+// The operand at P as the peers see it.
+inline Operand locate(Comm &c, const void *p, size_t bytes) {
+  std::lock_guard<std::mutex> l(state().lock);
+  auto &table = state().allocations;
+  auto it = table.upper_bound((uintptr_t)p);
+  if (it == table.begin())
+    return Operand{-1, 0};
+  --it;
+  size_t offset = (uintptr_t)p - it->first;
+  if (offset > it->second.size || bytes > it->second.size - offset)
+    return Operand{-1, 0};
+  for (auto &w : it->second.windows)
+    if (w.first == c.comm)
+      return Operand{w.second, offset};
+  return Operand{-1, 0};
+}
+
+inline Call make_call(Comm &c, const void *send, size_t send_bytes, void *recv, size_t recv_bytes,
+                      size_t bytes, int root) {
+  Call call{};
+  call.dc = c.dc;
+  call.arena = c.arena_window;
+  call.windows = c.windows;
+  call.layout = c.layout;
+  call.send = (const char *)send;
+  call.recv = (char *)recv;
+  call.s = send ? locate(c, send, send_bytes) : Operand{-1, 0};
+  call.r = recv ? locate(c, recv, recv_bytes) : Operand{-1, 0};
+  call.bytes = bytes;
+  call.root = root;
+  return call;
+}
+
+// How many CTAs for BYTES of work, of at most WANTED: the same on every rank.
+inline int grid_size(const Comm &c, size_t bytes, int wanted) {
+  size_t useful = (bytes + 16383) / 16384;
+  return (int)std::max<size_t>(1, std::min<size_t>({useful, (size_t)wanted, (size_t)c.sms, (size_t)kMaxCtas}));
+}
+
+// Calls of one communicator run in call order, also on different streams.
+inline ncclResult_t in_order(Comm &c, cudaStream_t stream, const std::function<void()> &launch) {
+  DeviceGuard g(c.device);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &capture);
+  const bool plain = capture == cudaStreamCaptureStatusNone;
+  if (plain && c.used && stream != c.last_stream)
+    cudaStreamWaitEvent(stream, c.last, 0);
+  launch();
+  cudaError_t e = cudaGetLastError();
+  if (e != cudaSuccess) {
+    fprintf(stderr, "cucocc: launch failed: %s\n", cudaGetErrorString(e));
+    return ncclUnhandledCudaError;
+  }
+  if (plain) {
+    cudaEventRecord(c.last, stream);
+    c.last_stream = stream;
+    c.used = true;
+  }
+  return ncclSuccess;
+}
+
+// Runs what a thread's outermost group holds.
+inline ncclResult_t flush(std::vector<Pending> calls) {
+  ncclResult_t result = ncclSuccess;
+  auto note = [&](ncclResult_t r) {
+    if (r != ncclSuccess && result == ncclSuccess)
+      result = r;
+  };
+  std::vector<ncclComm_t> unknown; // communicators from elsewhere: their first collective attaches them
+  for (auto &p : calls)
+    if (p.collective && !find_comm(p.comm) &&
+        std::find(unknown.begin(), unknown.end(), p.comm) == unknown.end())
+      unknown.push_back(p.comm);
+  if (!unknown.empty())
+    attach(unknown);
+  std::vector<std::pair<std::shared_ptr<Comm>, std::vector<Pending>>> p2p;
+  std::vector<Pending *> host;
+  for (auto &p : calls) {
+    auto c = find_comm(p.comm);
+    if (!c || !c->on_device) {
+      host.push_back(&p);
+    } else if (p.collective) {
+      note(p.launch(*c));
+    } else {
+      auto it = std::find_if(p2p.begin(), p2p.end(), [&](auto &x) { return x.first == c; });
+      if (it == p2p.end())
+        it = p2p.insert(p2p.end(), {c, {}});
+      it->second.push_back(p);
+    }
+  }
+  for (auto &x : p2p)
+    note(x.second[0].p2p(*x.first, x.second));
+  if (!host.empty()) {
+    note(ncclGroupStart());
+    for (Pending *p : host)
+      note(p->host());
+    note(ncclGroupEnd());
+  }
+  return result;
+}
+
+inline ncclResult_t submit(Pending p) {
+  Thread &t = this_thread_state();
+  if (t.depth > 0) {
+    t.calls.push_back(std::move(p));
+    return ncclSuccess;
+  }
+  std::vector<Pending> one;
+  one.push_back(std::move(p));
+  return flush(std::move(one));
+}
+
+// A collective: LAUNCH on the device, or HOST.
+inline ncclResult_t submit_collective(ncclComm_t comm, cudaStream_t stream,
+                                      std::function<ncclResult_t(Comm &)> launch,
+                                      std::function<ncclResult_t()> host) {
+  if (!comm)
+    return host(); // reports the error
+  Pending p{};
+  p.comm = comm;
+  p.stream = stream;
+  p.collective = true;
+  p.launch = std::move(launch);
+  p.host = std::move(host);
+  return submit(std::move(p));
+}
+
+inline ncclResult_t group_start() {
+  this_thread_state().depth++;
+  return ncclGroupStart();
+}
+
+inline ncclResult_t group_end() {
+  Thread &t = this_thread_state();
+  ncclResult_t r = ncclGroupEnd();
+  if (t.depth == 0 || --t.depth > 0)
+    return r;
+  std::vector<Pending> calls;
+  calls.swap(t.calls);
+  std::vector<ncclComm_t *> created;
+  created.swap(t.created);
+  if (r != ncclSuccess)
+    return r;
+  std::vector<ncclComm_t> handles;
+  for (ncclComm_t *c : created)
+    if (*c)
+      handles.push_back(*c);
+  if (!handles.empty())
+    attach(handles);
+  return flush(std::move(calls));
+}
+
+// ---- host side: communicators ----------------------------------------------------------------------------
+
+inline ncclResult_t created(ncclComm_t *comm, ncclResult_t r) {
+  Thread &t = this_thread_state();
+  if (r == ncclSuccess && t.depth > 0)
+    t.created.push_back(comm);
+  else if (r == ncclSuccess && *comm)
+    attach({*comm});
+  return r;
+}
+// A non-blocking communicator is not ready when its creation returns: it keeps to host calls.
+inline bool blocking(const ncclConfig_t *config) { return !config || config->blocking != 0; }
+inline void keep_on_host(ncclComm_t comm) {
+  auto c = std::make_shared<Comm>();
+  c->comm = comm;
+  std::lock_guard<std::mutex> l(state().lock);
+  state().comms[comm] = c;
+}
+
+inline ncclResult_t comm_init_rank(ncclComm_t *comm, int n, ncclUniqueId id, int rank) {
+  return created(comm, ncclCommInitRank(comm, n, id, rank));
+}
+inline ncclResult_t comm_init_rank_config(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
+                                          ncclConfig_t *config) {
+  ncclResult_t r = ncclCommInitRankConfig(comm, n, id, rank, config);
+  if (blocking(config))
+    return created(comm, r);
+  if (*comm)
+    keep_on_host(*comm);
+  return r;
+}
+inline ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int n, int rank, int ids, ncclUniqueId *id,
+                                            ncclConfig_t *config) {
+  ncclResult_t r = ncclCommInitRankScalable(comm, n, rank, ids, id, config);
+  if (blocking(config))
+    return created(comm, r);
+  if (*comm)
+    keep_on_host(*comm);
+  return r;
+}
+inline ncclResult_t comm_init_all(ncclComm_t *comms, int n, const int *devices) {
+  ncclResult_t r = ncclCommInitAll(comms, n, devices);
+  if (r == ncclSuccess)
+    attach(std::vector<ncclComm_t>(comms, comms + n));
+  return r;
+}
+inline ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
+  ncclResult_t r = ncclCommSplit(comm, color, key, child, config);
+  if (blocking(config))
+    return created(child, r);
+  if (*child)
+    keep_on_host(*child);
+  return r;
+}
+inline ncclResult_t comm_finalize(ncclComm_t comm) {
+  detach(comm);
+  return ncclCommFinalize(comm);
+}
+inline ncclResult_t comm_destroy(ncclComm_t comm) {
+  detach(comm);
+  return ncclCommDestroy(comm);
+}
+inline ncclResult_t comm_abort(ncclComm_t comm) {
+  {
+    std::lock_guard<std::mutex> l(state().lock); // kernels may hang: leave their memory alone
+    state().comms.erase(comm);
+  }
+  return ncclCommAbort(comm);
+}
+
+// ---- host side: symmetric memory -------------------------------------------------------------------------
+
+inline cudaError_t symmetric_malloc_bytes(void **p, size_t bytes) {
+  if (bytes == 0)
+    return cudaMalloc(p, bytes);
+  Allocation a{};
+  a.size = bytes;
+  a.owner = std::this_thread::get_id();
+  cudaGetDevice(&a.device);
+  if (ncclMemAlloc(p, bytes) != ncclSuccess) {
+    cudaGetLastError();
+    cudaError_t e = cudaMalloc(p, bytes); // its error, and staging where it works
+    if (e != cudaSuccess)
+      return e;
+    a.size = 0;
+  }
+  std::vector<CommList> ready; // communicators all of whose ranks here have something waiting
+  {
+    std::lock_guard<std::mutex> l(state().lock);
+    a.serial = state().serial++;
+    if (a.size)
+      state().allocations[(uintptr_t)*p] = a;
+    for (ncclComm_t h : state().order) {
+      auto c = state().comms[h];
+      if (!c->on_device || c->device != a.device || c->owner != a.owner)
+        continue;
+      c->waiting.push_back(*p);
+      CommList all;
+      for (ncclComm_t s : c->siblings) {
+        auto it = state().comms.find(s);
+        if (it != state().comms.end() && !it->second->waiting.empty())
+          all.push_back(it->second);
+      }
+      if (all.size() == c->siblings.size())
+        ready.push_back(all);
+    }
+  }
+  for (auto &list : ready)
+    register_waiting(list);
+  return cudaSuccess;
+}
+template <class T> cudaError_t symmetric_malloc(T **p, size_t bytes) {
+  return symmetric_malloc_bytes((void **)p, bytes);
+}
+
+inline cudaError_t symmetric_free(void *p) {
+  Allocation a{};
+  {
+    std::lock_guard<std::mutex> l(state().lock);
+    auto it = state().allocations.find((uintptr_t)p);
+    if (it == state().allocations.end() || !p)
+      a.size = 0;
+    else
+      a = it->second, state().allocations.erase(it);
+    for (auto &c : state().comms) {
+      auto &w = c.second->waiting;
+      w.erase(std::remove(w.begin(), w.end(), p), w.end());
+    }
+  }
+  if (!a.size)
+    return cudaFree(p);
+  DeviceGuard g(a.device);
+  cudaError_t e = cudaDeviceSynchronize(); // as cudaFree does
+  for (auto &w : a.windows) {
+    auto c = find_comm(w.first);
+    if (!c)
+      continue;
+    ncclCommWindowDeregister(c->comm, c->window_list[w.second]);
+    c->window_list[w.second] = nullptr; // the index is not used again
+  }
+  return ncclMemFree(p) == ncclSuccess ? e : cudaErrorInvalidValue;
+}
+
+} // namespace v1
+} // namespace cucocc
+#endif
+// cucocc-section: reduce
+#ifndef CUCOCC_RUNTIME_REDUCE
+#define CUCOCC_RUNTIME_REDUCE
+namespace cucocc {
+inline namespace v1 {
+
+// What sums are kept in: float for the short floating-point types, else the type itself.
+template <class T> struct Accumulator { using type = T; };
+template <> struct Accumulator<__half> { using type = float; };
+template <> struct Accumulator<__nv_bfloat16> { using type = float; };
+template <> struct Accumulator<__nv_fp8_e4m3> { using type = float; };
+template <> struct Accumulator<__nv_fp8_e5m2> { using type = float; };
+template <class T> using Acc = typename Accumulator<T>::type;
+
+struct Sum {
+  template <class A> static __device__ A apply(A a, A b) { return (A)(a + b); }
+  template <class A> static __device__ A finish(A a, int) { return a; }
+};
+struct Prod {
+  template <class A> static __device__ A apply(A a, A b) { return (A)(a * b); }
+  template <class A> static __device__ A finish(A a, int) { return a; }
+};
+struct Min {
+  template <class A> static __device__ A apply(A a, A b) { return b < a ? b : a; }
+  template <class A> static __device__ A finish(A a, int) { return a; }
+};
+struct Max {
+  template <class A> static __device__ A apply(A a, A b) { return a < b ? b : a; }
+  template <class A> static __device__ A finish(A a, int) { return a; }
+};
+struct Avg {
+  template <class A> static __device__ A apply(A a, A b) { return (A)(a + b); }
+  template <class A> static __device__ A finish(A a, int n) { return (A)(a / (A)n); }
+};
+
+template <class T> struct alignas(16) Pack {
+  T v[16 / sizeof(T)];
+};
+
+// OUT(i-th byte range) = OP over ranks 0..n-1 of FROM[p], in rank order: the same bits on every rank.
+// BYTES is a multiple of sizeof(T). FROM and TO are arrays of n_from and n_to addresses.
+template <class T, class Op>
+__device__ void reduce(char *const *to, int n_to, const char *const *from, int n_from, size_t bytes) {
+  uintptr_t bits = 0;
+  for (int p = 0; p < n_from; p++)
+    bits |= (uintptr_t)from[p];
+  for (int p = 0; p < n_to; p++)
+    bits |= (uintptr_t)to[p];
+  const size_t packs = bits % 16 == 0 ? bytes / 16 : 0, count = bytes / sizeof(T);
+  constexpr int kPer = 16 / sizeof(T);
+  for (size_t i = threadIdx.x; i < packs; i += blockDim.x) {
+    Acc<T> acc[kPer];
+    Pack<T> x = ((const Pack<T> *)from[0])[i];
+    for (int k = 0; k < kPer; k++)
+      acc[k] = (Acc<T>)x.v[k];
+    for (int p = 1; p < n_from; p++) {
+      x = ((const Pack<T> *)from[p])[i];
+      for (int k = 0; k < kPer; k++)
+        acc[k] = Op::apply(acc[k], (Acc<T>)x.v[k]);
+    }
+    for (int k = 0; k < kPer; k++)
+      x.v[k] = (T)Op::finish(acc[k], n_from);
+    for (int p = 0; p < n_to; p++)
+      ((Pack<T> *)to[p])[i] = x;
+  }
+  for (size_t i = packs * kPer + threadIdx.x; i < count; i += blockDim.x) {
+    Acc<T> acc = (Acc<T>)((const T *)from[0])[i];
+    for (int p = 1; p < n_from; p++)
+      acc = Op::apply(acc, (Acc<T>)((const T *)from[p])[i]);
+    T x = (T)Op::finish(acc, n_from);
+    for (int p = 0; p < n_to; p++)
+      ((T *)to[p])[i] = x;
+  }
+}
+
+template <class T> struct Tag { using type = T; };
+// Calls f(Tag<T>, Tag<Op>) for the run-time TYPE and OP; a static T or Op (not void) is used as it is.
+template <class Op, class F> ncclResult_t with_type(ncclDataType_t type, F &&f) {
+  switch (type) {
+  case ncclInt8: return f(Tag<int8_t>{}, Tag<Op>{});
+  case ncclUint8: return f(Tag<uint8_t>{}, Tag<Op>{});
+  case ncclInt32: return f(Tag<int32_t>{}, Tag<Op>{});
+  case ncclUint32: return f(Tag<uint32_t>{}, Tag<Op>{});
+  case ncclInt64: return f(Tag<int64_t>{}, Tag<Op>{});
+  case ncclUint64: return f(Tag<uint64_t>{}, Tag<Op>{});
+  case ncclFloat16: return f(Tag<__half>{}, Tag<Op>{});
+  case ncclBfloat16: return f(Tag<__nv_bfloat16>{}, Tag<Op>{});
+  case ncclFloat32: return f(Tag<float>{}, Tag<Op>{});
+  case ncclFloat64: return f(Tag<double>{}, Tag<Op>{});
+  case ncclFloat8e4m3: return f(Tag<__nv_fp8_e4m3>{}, Tag<Op>{});
+  case ncclFloat8e5m2: return f(Tag<__nv_fp8_e5m2>{}, Tag<Op>{});
+  default: return ncclInvalidArgument;
+  }
+}
+template <class T, class Op, class F>
+ncclResult_t with_types(ncclDataType_t type, ncclRedOp_t op, F &&f) {
+  if constexpr (!std::is_void<T>::value && !std::is_void<Op>::value) {
+    return f(Tag<T>{}, Tag<Op>{});
+  } else if constexpr (!std::is_void<Op>::value) {
+    return with_type<Op>(type, f);
+  } else if constexpr (!std::is_void<T>::value) {
+    switch (op) {
+    case ncclSum: return f(Tag<T>{}, Tag<Sum>{});
+    case ncclProd: return f(Tag<T>{}, Tag<Prod>{});
+    case ncclMin: return f(Tag<T>{}, Tag<Min>{});
+    case ncclMax: return f(Tag<T>{}, Tag<Max>{});
+    case ncclAvg: return f(Tag<T>{}, Tag<Avg>{});
+    default: return ncclInvalidArgument;
+    }
+  } else {
+    switch (op) {
+    case ncclSum: return with_type<Sum>(type, f);
+    case ncclProd: return with_type<Prod>(type, f);
+    case ncclMin: return with_type<Min>(type, f);
+    case ncclMax: return with_type<Max>(type, f);
+    case ncclAvg: return with_type<Avg>(type, f);
+    default: return ncclInvalidArgument;
+    }
+  }
+}
+// Only the five built-in operations run on the device; all ranks must pass the same one.
+inline bool built_in(ncclRedOp_t op) { return (int)op >= (int)ncclSum && (int)op <= (int)ncclAvg; }
+
+} // namespace v1
+} // namespace cucocc
+#endif
+// cucocc-section: p2p
+#ifndef CUCOCC_RUNTIME_P2P
+#define CUCOCC_RUNTIME_P2P
+namespace cucocc {
+inline namespace v1 {
+
+constexpr int kP2pBatch = 32; // sends, and receives, of one launch
+
+struct P2pOp {
+  char *buffer;
+  size_t bytes;
+  int peer;
+  Operand at; // receives
+};
+struct P2pCall {
+  ncclDevComm dc;
+  ncclWindow_t arena;
+  const ncclWindow_t *windows;
+  Layout layout;
+  int sends, receives;
+  P2pOp send[kP2pBatch], receive[kP2pBatch];
+};
+
+static_assert(sizeof(P2pCall) <= 4096, "kernel arguments are limited to 4 KiB");
+
+using Counter = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
+
+// Waits until *F has reached V, in a comparison that survives wrap-around.
+__device__ inline void wait_for(uint32_t *f, uint32_t v) {
+  Counter a(*f);
+  while ((int32_t)(a.load(cuda::memory_order_acquire) - v) < 0) {
+  }
+}
+__device__ inline void announce(uint32_t *f, uint32_t v) {
+  Counter(*f).store(v, cuda::memory_order_release);
+}
+
+// An empty slice still takes one chunk: the sender must have seen the offer before the next is made.
+__device__ inline uint32_t chunks_of(const Slice &s, size_t step) {
+  const uint32_t n = (uint32_t)((s.end - s.begin + step - 1) / step);
+  return n ? n : 1;
+}
+
+// One channel (CTA) of a rank: it moves slice CHANNEL of every message.
+struct P2p {
+  const P2pCall &call;
+  const int channel, me;
+
+  __device__ P2p(const P2pCall &c, int ch) : call(c), channel(ch), me(c.dc.lsaRank) {}
+
+  __device__ uint32_t *mine(int kind, int peer) const {
+    return (uint32_t *)ncclGetLocalPointer(call.arena, call.layout.counter(kind, peer, channel));
+  }
+  __device__ uint32_t *theirs(int kind, int peer) const {
+    return (uint32_t *)ncclGetLsaPointer(call.arena, call.layout.counter(kind, me, channel), peer);
+  }
+
+  // Waits for the receiver's offer, then stores the data in its window or through its staging slots.
+  // Returns only when the receiver needs nothing of this rank any more.
+  __device__ void send(const P2pOp &op) const {
+    __shared__ Post offer;
+    const Post *post = (const Post *)ncclGetLocalPointer(call.arena, call.layout.post(op.peer, channel));
+    uint32_t *taken = mine(4, op.peer), *sent = mine(5, op.peer), *acks = mine(6, op.peer);
+    if (threadIdx.x == 0) {
+      wait_for((uint32_t *)&post->epoch, *taken + 1);
+      offer = *post;
+    }
+    __syncthreads();
+    const uint32_t first = *sent, first_ack = *acks;
+    const Slice s = cta_slice(offer.bytes, channel, kP2pChannels);
+    uint32_t chunks = 1;
+    if (offer.window >= 0 || offer.bytes == 0) {
+      const size_t end = s.end < op.bytes ? s.end : op.bytes;
+      if (s.begin < end)
+        copy((char *)ncclGetLsaPointer(call.windows[offer.window], offer.offset, op.peer) + s.begin,
+             op.buffer + s.begin, end - s.begin);
+      __syncthreads();
+      if (threadIdx.x == 0)
+        announce(theirs(0, op.peer), first + 1);
+    } else {
+      const size_t step = call.layout.slot_bytes();
+      chunks = chunks_of(s, step);
+      for (uint32_t k = 0; k < chunks; k++) {
+        const size_t lo = s.begin + k * step;
+        size_t hi = lo + step < s.end ? lo + step : s.end;
+        if (hi > op.bytes)
+          hi = op.bytes;
+        if (k >= kP2pSlots && threadIdx.x == 0)
+          wait_for(mine(1, op.peer), first_ack + k - kP2pSlots + 1);
+        __syncthreads();
+        if (lo < hi)
+          copy((char *)ncclGetLsaPointer(call.arena, call.layout.slot(me, channel, k % kP2pSlots), op.peer),
+               op.buffer + lo, hi - lo);
+        __syncthreads();
+        if (threadIdx.x == 0)
+          announce(theirs(0, op.peer), first + k + 1);
+      }
+      if (threadIdx.x == 0)
+        wait_for(mine(1, op.peer), first_ack + chunks);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      *taken += 1;
+      *sent = first + chunks;
+      if (offer.window < 0 && offer.bytes != 0)
+        *acks = first_ack + chunks;
+    }
+    __syncthreads();
+  }
+
+  // Offers the buffer to the sender and waits for the data.
+  __device__ void receive(const P2pOp &op) const {
+    uint32_t *posts = mine(2, op.peer), *seen = mine(3, op.peer);
+    if (threadIdx.x == 0) {
+      Post *post = (Post *)ncclGetLsaPointer(call.arena, call.layout.post(me, channel), op.peer);
+      post->offset = op.at.offset;
+      post->bytes = op.bytes;
+      post->window = op.at.window;
+      announce(&post->epoch, *posts + 1);
+    }
+    __syncthreads();
+    const uint32_t first = *seen;
+    uint32_t chunks = 1;
+    if (op.at.window >= 0 || op.bytes == 0) {
+      if (threadIdx.x == 0)
+        wait_for(mine(0, op.peer), first + 1);
+    } else {
+      const Slice s = cta_slice(op.bytes, channel, kP2pChannels);
+      const size_t step = call.layout.slot_bytes();
+      chunks = chunks_of(s, step);
+      for (uint32_t k = 0; k < chunks; k++) {
+        const size_t lo = s.begin + k * step, hi = lo + step < s.end ? lo + step : s.end;
+        if (threadIdx.x == 0)
+          wait_for(mine(0, op.peer), first + k + 1);
+        __syncthreads();
+        copy(op.buffer + lo,
+             (const char *)ncclGetLocalPointer(call.arena, call.layout.slot(op.peer, channel, k % kP2pSlots)),
+             hi - lo);
+        __syncthreads();
+        // The sender counts what was taken of its chunks; a direct message has none.
+        if (threadIdx.x == 0) {
+          uint32_t *ack = theirs(1, op.peer);
+          announce(ack, Counter(*ack).load(cuda::memory_order_relaxed) + 1);
+        }
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      *posts += 1;
+      *seen = first + chunks;
+    }
+    __syncthreads();
+  }
+};
+
+// All messages of a launch: even CTAs send, odd CTAs receive, so that neither waits behind the other.
+__device__ inline void exchange(const P2pCall &call) {
+  P2p p2p(call, blockIdx.x / 2);
+  if (blockIdx.x % 2 == 0)
+    for (int i = 0; i < call.sends; i++)
+      p2p.send(call.send[i]);
+  else
+    for (int i = 0; i < call.receives; i++)
+      p2p.receive(call.receive[i]);
+}
+
+// Launches the messages of one group on one communicator, in the order of the distance between sender
+// and receiver (and of the calls for each pair). All ranks follow that order, so the two sides of the
+// nearest pending message are always both at work: no cyclic wait.
+template <class Launch>
+ncclResult_t launch_p2p(Comm &c, std::vector<Pending> &calls, Launch launch) {
+  struct Entry {
+    int distance, k;
+    Pending *p;
+  };
+  std::vector<Entry> list;
+  std::map<std::pair<bool, int>, int> seen;
+  for (auto &p : calls) {
+    if (p.peer < 0 || p.peer >= c.n)
+      return ncclInvalidArgument;
+    int distance = p.send ? (p.peer - c.rank + c.n) % c.n : (c.rank - p.peer + c.n) % c.n;
+    list.push_back({distance, seen[{p.send, p.peer}]++, &p});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Entry &a, const Entry &b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.k < b.k;
+  });
+  // Calls on several streams meet on the first one.
+  cudaStream_t stream = calls[0].stream;
+  std::vector<cudaStream_t> others;
+  for (auto &p : calls)
+    if (p.stream != stream && std::find(others.begin(), others.end(), p.stream) == others.end())
+      others.push_back(p.stream);
+  DeviceGuard g(c.device);
+  for (cudaStream_t s : others) {
+    cudaEvent_t e;
+    cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
+    cudaEventRecord(e, s);
+    cudaStreamWaitEvent(stream, e, 0);
+    cudaEventDestroy(e);
+  }
+  ncclResult_t r = ncclSuccess;
+  for (size_t i = 0; i < list.size() && r == ncclSuccess;) {
+    P2pCall call{};
+    call.dc = c.dc;
+    call.arena = c.arena_window;
+    call.windows = c.windows;
+    call.layout = c.layout;
+    // Whole steps only: cut where neither list would overflow, at the same key for both.
+    while (i < list.size()) {
+      size_t end = i;
+      int sends = call.sends, receives = call.receives;
+      while (end < list.size() && list[end].distance == list[i].distance && list[end].k == list[i].k) {
+        (list[end].p->send ? sends : receives)++;
+        end++;
+      }
+      if (sends > kP2pBatch || receives > kP2pBatch)
+        break;
+      for (; i < end; i++) {
+        Pending &p = *list[i].p;
+        P2pOp op{p.buffer, p.bytes, p.peer, {-1, 0}};
+        if (!p.send && p.bytes)
+          op.at = locate(c, p.buffer, p.bytes);
+        if (p.send)
+          call.send[call.sends++] = op;
+        else
+          call.receive[call.receives++] = op;
+      }
+    }
+    r = in_order(c, stream, [&] { launch(call, stream); });
+  }
+  for (cudaStream_t s : others)
+    cudaStreamWaitEvent(s, c.last, 0);
+  return r;
+}
+
+inline ncclResult_t submit_p2p(bool send, void *buffer, size_t count, ncclDataType_t type, int peer,
+                               ncclComm_t comm, cudaStream_t stream,
+                               ncclResult_t (*launch)(Comm &, std::vector<Pending> &)) {
+  auto host = [=] {
+    return send ? ncclSend(buffer, count, type, peer, comm, stream)
+                : ncclRecv(buffer, count, type, peer, comm, stream);
+  };
+  if (!comm || type_size(type) == 0)
+    return host(); // reports the error
+  Pending p{};
+  p.comm = comm;
+  p.stream = stream;
+  p.host = host;
+  p.send = send;
+  p.peer = peer;
+  p.buffer = (char *)buffer;
+  p.bytes = count * type_size(type);
+  p.p2p = launch;
+  return submit(std::move(p));
+}
+
+} // namespace v1
+} // namespace cucocc
+#endif
+// cucocc-section: end
