@@ -200,7 +200,7 @@ demo() {
   cucocc=$top/build/cucocc
   set -- "$top/examples/$name.cu"
   mpi=$(pkg-config --cflags mpich 2>/dev/null || echo)
-  mpi_libs=$(pkg-config --libs mpich 2>/dev/null || echo -lmpich)
+  mpi_libs=-lmpich
 
   say "translating examples/$name.cu"
   # shellcheck disable=SC2086
