@@ -34,7 +34,8 @@ static void push_term(struct ir_expr *e, const char *symbol, int64_t coef) {
 }
 
 void ir_expr_const(struct ir_expr *e, int64_t value) {
-  struct ir_expr r = {.text = xasprintf("%lld", (long long)value), .affine = true, .constant = value};
+  struct ir_expr r = {
+      .text = xasprintf("%lld", (long long)value), .affine = true, .constant = value};
   move(e, &r);
 }
 
@@ -52,17 +53,19 @@ void ir_expr_opaque(struct ir_expr *e, const char *text) {
 void ir_expr_copy(struct ir_expr *dst, const struct ir_expr *src) {
   if (dst == src)
     return;
-  struct ir_expr r = {.text = xstrdup(src->text ? src->text : ""), .affine = src->affine,
+  struct ir_expr r = {.text = xstrdup(src->text ? src->text : ""),
+                      .affine = src->affine,
                       .constant = src->constant};
   for (size_t i = 0; i < src->terms.n; i++)
     push_term(&r, src->terms.v[i].symbol, src->terms.v[i].coef);
   move(dst, &r);
 }
 
-/* ---- spelling ------------------------------------------------------------------------------------ */
+/* ---- spelling
+ * ------------------------------------------------------------------------------------ */
 
-/* The end of the primary expression (name, member, call, subscript, parenthesis) that starts at S, or
- * NULL when S does not start one. */
+/* The end of the primary expression (name, member, call, subscript, parenthesis) that starts at S,
+ * or NULL when S does not start one. */
 static const char *primary_end(const char *s) {
   const char *start = s;
   while (*s) {
@@ -168,19 +171,20 @@ static void spell(struct ir_expr *e) {
   struct strbuf b = {0};
   for (int sign = 1; sign >= -1; sign -= 2)
     VEC_EACH(&e->terms, t)
-      if ((t->coef > 0) == (sign > 0))
-        add_term(&b, t);
+  if ((t->coef > 0) == (sign > 0))
+    add_term(&b, t);
   if (!e->terms.n)
     sb_addf(&b, "%lld", (long long)e->constant);
   else if (e->constant)
-    sb_addf(&b, " %c %llu", e->constant < 0 ? '-' : '+',
-            (unsigned long long)(e->constant < 0 ? 0 - (uint64_t)e->constant
-                                                 : (uint64_t)e->constant));
+    sb_addf(
+        &b, " %c %llu", e->constant < 0 ? '-' : '+',
+        (unsigned long long)(e->constant < 0 ? 0 - (uint64_t)e->constant : (uint64_t)e->constant));
   free(e->text);
   e->text = sb_take(&b);
 }
 
-/* ---- arithmetic ---------------------------------------------------------------------------------- */
+/* ---- arithmetic
+ * ---------------------------------------------------------------------------------- */
 
 /* e += coef * symbol; false on overflow. */
 static bool accumulate(struct ir_expr *e, const char *symbol, int64_t coef) {

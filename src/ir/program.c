@@ -99,7 +99,9 @@ ir_id ir_add_node(struct ir_program *p, enum ir_node_kind kind, ir_id parent) {
   return id;
 }
 
-struct ir_node *ir_node(struct ir_program *p, ir_id id) { return &p->nodes.v[id]; }
+struct ir_node *ir_node(struct ir_program *p, ir_id id) {
+  return &p->nodes.v[id];
+}
 
 struct ir_operand *ir_add_operand(struct ir_program *p, ir_id node, ir_id buffer,
                                   enum ir_mode mode) {
@@ -112,7 +114,8 @@ struct ir_operand *ir_add_operand(struct ir_program *p, ir_id node, ir_id buffer
   return o;
 }
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names
+ * --------------------------------------------------------------------------------------- */
 
 static const char *name_of(const struct rec_values *values, int value) {
   const char *s = rec_name(values, value);
