@@ -118,6 +118,19 @@ static const char *rule_pull_needs_reader(const struct subject *s) {
   return NULL;
 }
 
+static const char *rule_channels_fixed(const struct subject *s) {
+  if (s->p2p && s->d->ctas)
+    return "the two sides of a message may be in different regions, so their number of CTAs is fixed; "
+           "use 0";
+  return NULL;
+}
+
+static const char *rule_width_is_chosen(const struct subject *s) {
+  if (s->d->placement == DIR_placement_deferred && s->d->vector_bytes != 16)
+    return "a deferred copy takes the widest access that the addresses allow; use 16";
+  return NULL;
+}
+
 static const struct rule {
   const char *name;
   const char *(*check)(const struct subject *);
@@ -125,7 +138,9 @@ static const struct rule {
              {"sync-fits-pattern", rule_sync_fits_pattern},
              {"tile-needs-kernel", rule_tile_needs_kernel},
              {"chunk-aligned", rule_chunk_aligned},
-             {"pull-needs-reader", rule_pull_needs_reader}};
+             {"pull-needs-reader", rule_pull_needs_reader},
+             {"channels-fixed", rule_channels_fixed},
+             {"width-is-chosen", rule_width_is_chosen}};
 
 bool dir_check(const struct ir_program *ir, const struct dir_region *region,
                const struct dir_directive *d, struct diag_engine *diag) {
