@@ -16,7 +16,9 @@ bool fe_is_dependent(CXCursor c) {
   return dependent;
 }
 
-bool fe_const(CXCursor c, int64_t *out) {
+static bool constant(CXCursor c, int64_t *out, int depth) {
+  if (depth > 40)
+    return false;
   c = fe_strip(c);
   switch (clang_getCursorKind(c)) {
   case CXCursor_IntegerLiteral:
@@ -55,7 +57,7 @@ bool fe_const(CXCursor c, int64_t *out) {
       else if (clang_getCursorKind(*k) == CXCursor_TypeRef &&
                clang_getCursorKind(clang_getCursorReferenced(*k)) == CXCursor_TemplateTypeParameter)
         closed = false;
-    } else if (clang_isExpression(clang_getCursorKind(*k)) && !fe_const(*k, &ignored))
+    } else if (clang_isExpression(clang_getCursorKind(*k)) && !constant(*k, &ignored, depth + 1))
       closed = false;
   }
   VEC_FREE(&kids);
@@ -69,6 +71,8 @@ bool fe_const(CXCursor c, int64_t *out) {
     clang_EvalResult_dispose(r);
   return ok;
 }
+
+bool fe_const(CXCursor c, int64_t *out) { return constant(c, out, 0); }
 
 static bool has_call(CXCursor c) {
   enum CXCursorKind k = clang_getCursorKind(c);

@@ -83,13 +83,14 @@ struct fe_store { /* variable KEY is assigned at offset AT */
   size_t at;
 };
 struct fe_named { /* the TWINth variable of this name that is used as a symbol */
-  fe_key key;
+  fe_key key, owner; /* OWNER: the function */
   char *name;
   unsigned twin;
 };
 struct fe_assign { /* pointer A = B */
   CXCursor a, b;
   bool assign, done;
+  bool elements; /* A is an element of B */
 };
 struct fe_text {
   CXFile file;
@@ -127,7 +128,10 @@ struct fe {
 
 /* ---- source.c ------------------------------------------------------------------------------------ */
 
+/* The children of C; none when less than the guarded stack is left. */
 void fe_children(CXCursor c, fe_list *out);
+/* Lets this thread use LIMIT bytes of stack from here on; 0 = no guard. */
+void fe_stack_guard(size_t limit);
 /* The Nth child, or a null cursor. */
 CXCursor fe_child(CXCursor c, unsigned n);
 /* Does C read the declaration KEY? */
@@ -172,6 +176,7 @@ struct fe_place {
   CXCursor decl;      /* variable or field */
   char *name;         /* owned */
   bool element;       /* element of an array */
+  bool host;          /* the storage of a std::vector or the like */
   CXType type;
   struct ir_expr offset;
 };

@@ -3,6 +3,7 @@
 #include "frontend/internal.h"
 #include "support/strbuf.h"
 #include <ctype.h>
+#include <pthread.h>
 #include <string.h>
 
 typedef VEC(char *) strings;
@@ -180,6 +181,25 @@ static bool communicates(struct fe *f, ir_id fn) {
   return false;
 }
 
+/* Does the text of a function name a communication call? The tree may have lost it to an error. */
+static bool names_communication(struct fe *f, const struct ir_function *fn) {
+  static const char *const names[] = {
+#define COLL(id, nccl, ...) nccl,
+#include "collectives.def"
+#undef COLL
+      "ncclCommInit", "ncclCommSplit"};
+  const struct fe_text *t = NULL;
+  VEC_EACH(&f->texts, x)
+  if (x->id == fn->range.file)
+    t = x;
+  if (!t || fn->range.end > t->n)
+    return false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (memmem(t->s + fn->range.begin, fn->range.end - fn->range.begin, names[i], strlen(names[i])))
+      return true;
+  return false;
+}
+
 /* Marks functions that clang reported errors in. Returns the number of errors in all. */
 static unsigned mark_errors(struct fe *f) {
   unsigned n = clang_getNumDiagnostics(f->tu), errors = 0;
@@ -206,6 +226,24 @@ static unsigned mark_errors(struct fe *f) {
     clang_disposeDiagnostic(d);
   }
   return errors;
+}
+
+static bool concerns(struct fe *f, ir_id fn) {
+  return communicates(f, fn) || names_communication(f, &f->p->functions.v[fn]);
+}
+
+/* Did clang stop before the end of the input? A missing header is no reason for it. */
+static bool gave_up(struct fe *f) {
+  unsigned n = clang_getNumDiagnostics(f->tu);
+  bool r = false;
+  for (unsigned i = 0; i < n && !r; i++) {
+    CXDiagnostic d = clang_getDiagnostic(f->tu, i);
+    char *text = take(clang_getDiagnosticSpelling(d));
+    r = clang_getDiagnosticSeverity(d) == CXDiagnostic_Fatal && !strstr(text, "file not found");
+    free(text);
+    clang_disposeDiagnostic(d);
+  }
+  return r;
 }
 
 /* Passes clang's errors on as they are. */
@@ -270,16 +308,17 @@ static int judge_errors(struct fe *f) {
     return 1;
   }
   for (size_t i = 0; i < f->functions.n; i++)
-    reached |= f->p->functions.v[i].has_errors && communicates(f, (ir_id)i);
+    reached |= f->p->functions.v[i].has_errors && concerns(f, (ir_id)i);
+  reached |= gave_up(f);
   if (reached) {
     show_errors(f, 20);
     for (size_t i = 0; i < f->functions.n; i++) {
       const struct ir_function *fn = &f->p->functions.v[i];
-      if (!fn->has_errors || !communicates(f, (ir_id)i))
+      if (!fn->has_errors || (!concerns(f, (ir_id)i) && !gave_up(f)))
         continue;
       struct diag_loc at = place_of(f, &fn->range);
       diag_report(f->diag, DIAG_parse_error, &at,
-                  "'%s' communicates and cannot be parsed: %s; correct the errors or add the "
+                  "'%s' cannot be parsed: %s; correct the errors or add the "
                   "missing -I and -D options",
                   fn->name, fn->error);
     }
@@ -337,7 +376,46 @@ static void build(struct fe *f, int *status) {
              : f->has_mpi     ? IR_MODEL_MPI
              : f->has_threads ? IR_MODEL_THREADS
                               : IR_MODEL_UNKNOWN;
+  if (!f->has_init_all && !f->init_in_device_loop) { /* arrays of something else */
+    VEC_EACH(&p->buffers, b) b->per_device = false;
+    VEC_EACH(&p->comms, c) c->per_device = false;
+    VEC_EACH(&p->streams, s) s->per_device = false;
+    VEC_EACH(&p->events, e) e->per_device = false;
+  }
   *status = judge_errors(f);
+}
+
+struct job {
+  struct fe *f;
+  int status;
+};
+
+enum { STACK = 256 << 20 };
+
+static void *run_build(void *data) {
+  struct job *j = data;
+  fe_stack_guard(STACK - (16 << 20));
+  build(j->f, &j->status);
+  return NULL;
+}
+
+/* Builds on a thread with a large stack: trees can be deep. */
+static int build_on_thread(struct fe *f) {
+  struct job j = {f, 0};
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  bool ok = !pthread_attr_setstacksize(&attr, STACK) &&
+            !pthread_create(&thread, &attr, run_build, &j);
+  if (ok)
+    pthread_join(thread, NULL);
+  else { /* no thread to be had: on this stack, with a tight guard */
+    fe_stack_guard(4 << 20);
+    build(f, &j.status);
+    fe_stack_guard(0);
+  }
+  pthread_attr_destroy(&attr);
+  return j.status;
 }
 
 static void free_context(struct fe *f) {
@@ -447,7 +525,7 @@ int fe_parse(const struct fe_options *o, struct diag_engine *diag, struct fe_res
     fe_text_of(&f, clang_getFile(tu, o->input));
     f.p->nccl_version = in.nccl_version;
     f.p->translated = is_output(o);
-    build(&f, &status);
+    status = build_on_thread(&f);
     result->ir = f.p;
     free_context(&f);
     if (status) {

@@ -12,7 +12,24 @@ static enum CXChildVisitResult push_child(CXCursor c, CXCursor parent, CXClientD
   return CXChildVisit_Continue;
 }
 
-void fe_children(CXCursor c, fe_list *out) { clang_visitChildren(c, push_child, out); }
+/* Every walk of a tree goes through fe_children(), which shows no children when the stack is nearly used
+ * up: input with absurd nesting is cut, not followed. */
+static _Thread_local const char *stack_base;
+static _Thread_local size_t stack_limit;
+
+void fe_stack_guard(size_t limit) {
+  char here;
+  stack_base = limit ? &here : NULL;
+  stack_limit = limit;
+}
+
+void fe_children(CXCursor c, fe_list *out) {
+  char here;
+  uintptr_t a = (uintptr_t)stack_base, b = (uintptr_t)&here;
+  if (stack_base && (a > b ? a - b : b - a) > stack_limit)
+    return;
+  clang_visitChildren(c, push_child, out);
+}
 
 CXCursor fe_child(CXCursor c, unsigned n) {
   fe_list l = {0};

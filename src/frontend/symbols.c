@@ -108,8 +108,13 @@ static bool resolve_call(struct fe *f, CXCursor c, struct fe_place *out) {
     if (!clang_Cursor_isNull(object) && clang_isExpression(clang_getCursorKind(object)))
       ok = !strcmp(name, "at") && args.n >= 2 ? resolve_index(f, c, object, args.v[1], out)
                                               : resolve(f, object, out);
-    if (ok && strcmp(name, "at"))
+    if (ok && strcmp(name, "at")) {
+      char *type = fe_type_name(clang_getCanonicalType(out->type));
+      out->host = !strncmp(type, "std::vector<", 12) || !strncmp(type, "std::array<", 11) ||
+                  strstr(type, "basic_string<");
+      free(type);
       out->type = clang_getCursorType(c);
+    }
   } else if ((!strcmp(name, "raw_pointer_cast") || !strcmp(name, "move") ||
               !strcmp(name, "addressof")) &&
              args.n >= 2)
@@ -326,6 +331,8 @@ ir_id fe_buffer(struct fe *f, CXCursor c, bool address_of, struct ir_expr *offse
       }
     } else if (!is_pointer(pl.type) || vector || t.kind == CXType_ConstantArray)
       b->origin = pl.element && !vector ? IR_ORIGIN_UNKNOWN : IR_ORIGIN_HOST;
+    else if (pl.host && !pl.element)
+      b->origin = IR_ORIGIN_HOST;
     else
       VEC_EACH(&f->host_keys, h)
     if (*h == pl.key)
@@ -446,7 +453,7 @@ static void link_assigns(struct fe *f) {
         w->done = true;
         continue;
       }
-      if (!fe_place_of(f, w->b, false, &b)) {
+      if (!fe_place_of(f, w->b, w->elements, &b)) {
         ir_id id = fe_find(f, a.key, FE_BUFFER);
         if (id >= 0 && w->assign) { /* holds memory of an unknown origin, too */
           f->p->buffers.v[id].reassigned = true;
@@ -459,9 +466,9 @@ static void link_assigns(struct fe *f) {
       }
       if (fe_find(f, a.key, FE_BUFFER) >= 0 || fe_find(f, b.key, FE_BUFFER) >= 0) {
         CXCursor ca = w->a, cb = w->b;
-        bool assign = w->assign;
+        bool assign = w->assign, elements = w->elements;
         w->done = change = true;
-        ir_id x = fe_buffer(f, ca, false, NULL), y = fe_buffer(f, cb, false, NULL);
+        ir_id x = fe_buffer(f, ca, false, NULL), y = fe_buffer(f, cb, elements, NULL);
         fe_alias(f, x, y, assign);
       }
       fe_place_free(&a);

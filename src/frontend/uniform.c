@@ -60,6 +60,8 @@ static void reads(struct fe *f, CXCursor c, fe_keys *keys, char **why) {
     ir_id fn = clang_Cursor_isNull(decl) ? -1 : fe_function_of(f, decl);
     if (fn >= 0)
       VEC_PUSH(keys) = result_key(decl);
+    else if (!strcmp(name, "operator()") && fe_in_main_file(decl))
+      VEC_PUSH(keys) = result_key(decl); /* a lambda */
     else if (*name && !fe_api_pure(name) && !*why &&
              clang_getCursorKind(decl) != CXCursor_Constructor)
       *why = xasprintf("%s()", name);
@@ -236,6 +238,9 @@ static void collect(struct fe *f, CXCursor c, fe_keys *control, fe_key result, i
       assign(f, base_key(kids.v[0]), clang_getNullCursor(), control);
     break;
   }
+  case CXCursor_LambdaExpr:
+    result = result_key(c);
+    break;
   case CXCursor_ReturnStmt:
     if (kids.n)
       assign(f, result, kids.v[0], control);
@@ -341,8 +346,8 @@ void fe_finish_uniform(struct fe *f) {
     struct fe_function *fn = &f->functions.v[i];
     if (p->functions.v[i].is_main || fn->thread_entry)
       continue;
-    if (p->functions.v[i].is_lambda)
-      spoil(fn, "inside a lambda");
+    if (p->functions.v[i].is_lambda && !fn->called)
+      spoil(fn, "it is inside a lambda");
     else if (!fn->called)
       spoil(fn, "the callers of its function are not visible");
   }

@@ -45,7 +45,7 @@ static bool each_store(struct fe *f, CXCursor c, store_fn *see, void *data, int 
     fe_call_args(c, &args);
     if (!clang_Cursor_isNull(decl) && fe_function_of(f, decl) >= 0)
       known = false; /* may assign globals, members or reference parameters */
-    if (!strcmp(name, "swap") || !strcmp(name, "exchange"))
+    else if (!strcmp(name, "swap") || !strcmp(name, "exchange"))
       VEC_EACH(&args, a) see(f, *a, c, data);
     VEC_FREE(&args);
     free(name);
@@ -86,7 +86,7 @@ void fe_collect_stores(struct fe *f, CXCursor function) {
 char *fe_symbol_of(struct fe *f, CXCursor variable, CXCursor use) {
   fe_key key = fe_decl_key(variable);
   char *name = fe_spelling(variable);
-  struct ir_range at = fe_range(f, use), decl = fe_range(f, variable);
+  struct ir_range at = fe_range(f, use);
   unsigned version = 0, before_first = 0;
   size_t first = 0;
   bool used = false;
@@ -105,19 +105,19 @@ char *fe_symbol_of(struct fe *f, CXCursor variable, CXCursor use) {
     version += s->at < at.begin;
     before_first += s->at < first;
   }
-  /* Two variables of one name in one file: tell the later ones apart. */
+  /* Two variables of one name in one function: tell the later ones apart. */
   unsigned twin = 0;
+  fe_key owner = fe_decl_key(clang_getCursorSemanticParent(variable));
   VEC_EACH(&f->named, n)
-  if (!strcmp(n->name, name)) {
+  if (n->owner == owner && !strcmp(n->name, name)) {
     if (n->key == key) {
       twin = n->twin;
       goto named;
     }
     twin = n->twin + 1;
   }
-  VEC_PUSH(&f->named) = (struct fe_named){key, xstrdup(name), twin};
+  VEC_PUSH(&f->named) = (struct fe_named){key, owner, xstrdup(name), twin};
 named:
-  (void)decl;
   version -= before_first;
   if (version || twin) {
     char *s = version && twin ? xasprintf("%s:%u@%u", name, twin, version)

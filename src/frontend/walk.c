@@ -511,13 +511,18 @@ static void collective(struct walker *w, CXCursor c, const char *name, int op) {
   if (k->send >= 0 && k->recv >= 0) {
     in_place = bcast || same_place(w, args.v[k->send], args.v[k->recv]);
     if (!in_place && (op == IR_COLL_all_gather || op == IR_COLL_reduce_scatter)) {
-      /* sendbuff == recvbuff + rank * count, or the other way round: same buffer is all we show. */
+      /* sendbuff == recvbuff + rank * count, or the other way round. */
       struct ir_expr oa, ob;
       ir_expr_init(&oa);
       ir_expr_init(&ob);
       ir_id a = fe_buffer(f, args.v[k->send], false, &oa);
       ir_id b = fe_buffer(f, args.v[k->recv], false, &ob);
-      in_place = a >= 0 && a == b;
+      /* The offset between them must be one product: rank * bytes. */
+      struct ir_expr d;
+      ir_expr_init(&d);
+      ir_expr_add(&d, &oa, &ob, -1);
+      in_place = a >= 0 && a == b && d.affine && d.terms.n == 1 && !d.constant;
+      ir_expr_free(&d);
       ir_expr_free(&oa);
       ir_expr_free(&ob);
     }
@@ -858,9 +863,9 @@ static void call(struct walker *w, CXCursor c) {
     program_call(w, c, name, fn);
   else if (!api) {
     if (!strncmp(name, "swap", 5) && args.n == 2) {
-      struct fe_assign e = {args.v[0], args.v[1], true, false};
+      struct fe_assign e = {args.v[0], args.v[1], true, false, false};
       VEC_PUSH(&f->pointer_assigns) = e;
-      e = (struct fe_assign){args.v[1], args.v[0], true, false};
+      e = (struct fe_assign){args.v[1], args.v[0], true, false, false};
       VEC_PUSH(&f->pointer_assigns) = e;
     } else if (!strncmp(name, "cudaMemcpy", 10) || !strncmp(name, "cudaGraphLaunch", 15)) {
       ir_id id = add_node(w, IR_COMPUTE, w->cur, c, name); /* effects unknown */
@@ -976,7 +981,24 @@ static void call(struct walker *w, CXCursor c) {
 /* ---- statements
  * ---------------------------------------------------------------------------------- */
 
-/* Does C leave the enclosing loop (1) or the function or process (2)? */
+/* Is COND the check of a status that a call returned? */
+static bool status_check(CXCursor cond) {
+  char *t = fe_type_name(clang_getCursorType(fe_strip(cond)));
+  bool r = strstr(t, "ncclResult_t") || strstr(t, "cudaError") || strstr(t, "cublasStatus_t") ||
+           strstr(t, "CUresult");
+  free(t);
+  if (r)
+    return true;
+  fe_list kids = {0};
+  fe_children(cond, &kids);
+  for (size_t i = 0; i < kids.n && !r; i++)
+    r = status_check(kids.v[i]);
+  VEC_FREE(&kids);
+  return r;
+}
+
+/* Does C leave the enclosing loop (1) or the function or process (2)? Ways out after a failure, which
+ * end the whole program, do not count. */
 static int leaves(CXCursor c, bool in_loop) {
   int r = 0;
   switch (clang_getCursorKind(c)) {
@@ -992,9 +1014,21 @@ static int leaves(CXCursor c, bool in_loop) {
   case CXCursor_CallExpr: {
     CXCursor d;
     char *n = fe_callee(c, &d);
-    if (!strcmp(n, "exit") || !strcmp(n, "_exit"))
-      r = 2;
+    if (!strcmp(n, "exit") || !strcmp(n, "_exit")) {
+      fe_list args = {0};
+      int64_t code;
+      fe_call_args(c, &args);
+      r = args.n && fe_const(args.v[0], &code) && code ? 0 : 2;
+      VEC_FREE(&args);
+    }
     free(n);
+    break;
+  }
+  case CXCursor_IfStmt: {
+    CXCursor cond = fe_child(c, 0);
+    if (fe_spelled(clang_getCursorLocation(c)) == IR_SPELLED_MACRO_BODY ||
+        (clang_isExpression(clang_getCursorKind(cond)) && status_check(cond)))
+      return 0;
     break;
   }
   case CXCursor_ForStmt:
@@ -1128,6 +1162,49 @@ static char *loop_head(struct walker *w, CXCursor c, CXCursor body) {
   return fe_slice(w->f, r.file, a, e > a ? e - 1 : b.begin);
 }
 
+static bool find_init_list(CXCursor c, CXCursor *out, int depth) {
+  if (clang_getCursorKind(c) == CXCursor_InitListExpr) {
+    *out = c;
+    return true;
+  }
+  fe_list kids = {0};
+  bool r = false;
+  if (depth < 4)
+    fe_children(c, &kids);
+  for (size_t i = 0; i < kids.n && !r; i++)
+    r = find_init_list(kids.v[i], out, depth + 1);
+  VEC_FREE(&kids);
+  return r;
+}
+
+/* for (T *p : range): P is an element of RANGE. */
+static void range_elements(struct walker *w, fe_list *kids) {
+  CXCursor var = clang_getNullCursor(), range = clang_getNullCursor();
+  VEC_EACH(kids, k) {
+    CXCursor v = clang_getCursorKind(*k) == CXCursor_DeclStmt ? fe_child(*k, 0) : *k;
+    if (clang_getCursorKind(v) == CXCursor_VarDecl && clang_Cursor_isNull(var))
+      var = v;
+    else if (clang_isExpression(clang_getCursorKind(*k)) && clang_Cursor_isNull(range) &&
+             clang_getCursorKind(fe_strip(*k)) != CXCursor_UnaryOperator)
+      range = *k;
+  }
+  if (clang_Cursor_isNull(var) || clang_Cursor_isNull(range))
+    return;
+  CXCursor list;
+  if (find_init_list(range, &list, 0)) {
+    fe_list items = {0};
+    fe_children(list, &items);
+    VEC_EACH(&items, i) {
+      struct fe_assign e = {var, *i, true, false, false};
+      VEC_PUSH(&w->f->pointer_assigns) = e;
+    }
+    VEC_FREE(&items);
+    return;
+  }
+  struct fe_assign e = {var, range, false, false, true};
+  VEC_PUSH(&w->f->pointer_assigns) = e;
+}
+
 static void loop(struct walker *w, CXCursor c, fe_list *kids) {
   struct ir_program *p = w->f->p;
   enum CXCursorKind kind = clang_getCursorKind(c);
@@ -1151,6 +1228,8 @@ static void loop(struct walker *w, CXCursor c, fe_list *kids) {
     else if (!why && clang_getCursorKind(kids->v[i]) == CXCursor_DeclStmt)
       why = depends(w, kids->v[i]);
   }
+  if (kind == CXCursor_CXXForRangeStmt)
+    range_elements(w, kids);
   ir_id id = add_node(w, IR_LOOP, w->cur, c, devices ? "for each device" : "loop");
   char *head = loop_head(w, c, body);
   struct ir_node *n = ir_node(p, id);
@@ -1205,6 +1284,23 @@ static bool type_has(CXType t, const char *what) {
   return r;
 }
 
+/* Is C made of the hidden iterator of a range-based loop? */
+static bool reads_iterator(CXCursor c) {
+  if (clang_getCursorKind(c) == CXCursor_DeclRefExpr) {
+    char *n = fe_spelling(c);
+    bool r = !strncmp(n, "__begin", 7);
+    free(n);
+    return r;
+  }
+  fe_list kids = {0};
+  bool r = false;
+  fe_children(c, &kids);
+  for (size_t i = 0; i < kids.n && !r; i++)
+    r = reads_iterator(kids.v[i]);
+  VEC_FREE(&kids);
+  return r;
+}
+
 /* TARGET (a declaration reference or an lvalue) = VALUE. */
 static void assigned(struct walker *w, fe_key key, CXCursor target, CXType type, CXCursor value,
                      bool assign) {
@@ -1229,6 +1325,8 @@ static void assigned(struct walker *w, fe_key key, CXCursor target, CXType type,
   if (clang_getCursorKind(v) == CXCursor_CXXNullPtrLiteralExpr ||
       clang_getCursorKind(v) == CXCursor_GNUNullExpr || fe_const(v, &null))
     return;
+  if (reads_iterator(value))
+    return;
   bool host = clang_getCursorKind(v) == CXCursor_CXXNewExpr;
   if (clang_getCursorKind(v) == CXCursor_CallExpr) {
     CXCursor d;
@@ -1241,7 +1339,7 @@ static void assigned(struct walker *w, fe_key key, CXCursor target, CXType type,
       VEC_PUSH(&f->host_keys) = key;
     return;
   }
-  struct fe_assign e = {target, value, assign, false};
+  struct fe_assign e = {target, value, assign, false, false};
   VEC_PUSH(&f->pointer_assigns) = e;
 }
 
