@@ -70,6 +70,11 @@ static enum driver_status parse(struct pipeline *p, const struct pipeline_option
 
 static enum driver_status choose(struct pipeline *p, const struct pipeline_options *o,
                                  struct diag_engine *diag) {
+  if (p->parsed.ir->translated) { /* no regions: translating again changes nothing */
+    diag_report(diag, DIAG_nothing_to_do, &(struct diag_loc){.file = p->name},
+                "this is an output of cucocc; it stays as it is");
+    return DRIVER_OK;
+  }
   dir_find_regions(p->parsed.ir, &p->set);
   fast_path_choose(p->parsed.ir, &p->set, diag);
   if (p->set.regions.n == 0)
