@@ -90,7 +90,8 @@ struct fe_named { /* the TWINth variable of this name that is used as a symbol *
 struct fe_assign { /* pointer A = B */
   CXCursor a, b;
   bool assign, done;
-  bool elements; /* A is an element of B */
+  bool a_elements, b_elements; /* the elements of A, of B are meant */
+  bool both;                   /* B holds what is stored through A, too */
 };
 struct fe_text {
   CXFile file;

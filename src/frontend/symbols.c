@@ -146,6 +146,7 @@ static bool resolve(struct fe *f, CXCursor c, struct fe_place *out) {
   }
   case CXCursor_VarDecl:
   case CXCursor_ParmDecl:
+  case CXCursor_FieldDecl:
     out->key = fe_decl_key(c);
     out->decl = c;
     out->type = clang_getCursorType(c);
@@ -449,11 +450,11 @@ static void link_assigns(struct fe *f) {
       struct fe_place a, b;
       if (w->done)
         continue;
-      if (!fe_place_of(f, w->a, false, &a)) {
+      if (!fe_place_of(f, w->a, w->a_elements, &a)) {
         w->done = true;
         continue;
       }
-      if (!fe_place_of(f, w->b, w->elements, &b)) {
+      if (!fe_place_of(f, w->b, w->b_elements, &b)) {
         ir_id id = fe_find(f, a.key, FE_BUFFER);
         if (id >= 0 && w->assign) { /* holds memory of an unknown origin, too */
           f->p->buffers.v[id].reassigned = true;
@@ -465,11 +466,13 @@ static void link_assigns(struct fe *f) {
         continue;
       }
       if (fe_find(f, a.key, FE_BUFFER) >= 0 || fe_find(f, b.key, FE_BUFFER) >= 0) {
-        CXCursor ca = w->a, cb = w->b;
-        bool assign = w->assign, elements = w->elements;
+        struct fe_assign link = *w;
         w->done = change = true;
-        ir_id x = fe_buffer(f, ca, false, NULL), y = fe_buffer(f, cb, elements, NULL);
-        fe_alias(f, x, y, assign);
+        ir_id x = fe_buffer(f, link.a, link.a_elements, NULL);
+        ir_id y = fe_buffer(f, link.b, link.b_elements, NULL);
+        fe_alias(f, x, y, link.assign);
+        if (link.both)
+          fe_alias(f, y, x, link.assign);
       }
       fe_place_free(&a);
       fe_place_free(&b);

@@ -24,6 +24,9 @@ struct walker {
 };
 
 static void walk(struct walker *w, CXCursor c);
+static bool pointer_like(CXType t);
+static void assigned(struct walker *w, fe_key key, CXCursor target, CXType type, CXCursor value,
+                     bool assign);
 
 /* ---- callee and arguments
  * ------------------------------------------------------------------------ */
@@ -151,7 +154,9 @@ static struct fe_text *text_at(struct walker *w, ir_id file) {
 
 static void args_to_ir(struct walker *w, CXCursor c, fe_list *cursors, fe_args *split, void *dest) {
   VEC(struct ir_arg) *out = dest;
-  if (split->n >= cursors->n || !cursors->n) {
+  size_t written = 0; /* default arguments have no place in the source */
+  VEC_EACH(cursors, k) written += fe_range(w->f, *k).file >= 0;
+  if (split->n >= written || !cursors->n) {
     VEC_EACH(split, a) VEC_PUSH(out) = *a;
     VEC_FREE(split);
     return;
@@ -863,10 +868,14 @@ static void call(struct walker *w, CXCursor c) {
     program_call(w, c, name, fn);
   else if (!api) {
     if (!strncmp(name, "swap", 5) && args.n == 2) {
-      struct fe_assign e = {args.v[0], args.v[1], true, false, false};
+      struct fe_assign e = {.a = args.v[0], .b = args.v[1], .assign = true, .both = true};
       VEC_PUSH(&f->pointer_assigns) = e;
-      e = (struct fe_assign){args.v[1], args.v[0], true, false, false};
-      VEC_PUSH(&f->pointer_assigns) = e;
+    } else if ((!strcmp(name, "push_back") || !strcmp(name, "emplace_back")) && args.n == 1 &&
+               pointer_like(clang_getCursorType(args.v[0]))) {
+      CXCursor object = fe_child(fe_child(c, 0), 0); /* x of x.push_back */
+      struct fe_assign e = {.a = object, .b = args.v[0], .assign = true, .a_elements = true};
+      if (!clang_Cursor_isNull(object))
+        VEC_PUSH(&f->pointer_assigns) = e;
     } else if (!strncmp(name, "cudaMemcpy", 10) || !strncmp(name, "cudaGraphLaunch", 15)) {
       ir_id id = add_node(w, IR_COMPUTE, w->cur, c, name); /* effects unknown */
       ir_node(f->p, id)->u.compute.kind = IR_COMPUTE_HOST_FUNC;
@@ -1195,13 +1204,12 @@ static void range_elements(struct walker *w, fe_list *kids) {
     fe_list items = {0};
     fe_children(list, &items);
     VEC_EACH(&items, i) {
-      struct fe_assign e = {var, *i, true, false, false};
-      VEC_PUSH(&w->f->pointer_assigns) = e;
+      assigned(w, fe_decl_key(var), var, clang_getCursorType(var), *i, true);
     }
     VEC_FREE(&items);
     return;
   }
-  struct fe_assign e = {var, range, false, false, true};
+  struct fe_assign e = {.a = var, .b = range, .b_elements = true};
   VEC_PUSH(&w->f->pointer_assigns) = e;
 }
 
@@ -1339,7 +1347,15 @@ static void assigned(struct walker *w, fe_key key, CXCursor target, CXType type,
       VEC_PUSH(&f->host_keys) = key;
     return;
   }
-  struct fe_assign e = {target, value, assign, false, false};
+  /* T **p = &x: what is stored through p comes to x. */
+  bool address = clang_getCursorKind(v) == CXCursor_UnaryOperator &&
+                 clang_getCursorUnaryOperatorKind(v) == CXUnaryOperator_AddrOf &&
+                 pointer_like(clang_getPointeeType(clang_getCanonicalType(type)));
+  struct fe_assign e = {.a = target, .b = value, .assign = assign};
+  if (address) {
+    e.a_elements = e.both = true;
+    e.assign = false;
+  }
   VEC_PUSH(&f->pointer_assigns) = e;
 }
 
@@ -1452,6 +1468,7 @@ ir_id fe_add_function(struct fe *f, CXCursor c) {
   f->p->functions.v[id].body = -1;
   free(name);
   struct fe_function fn = {.key = fe_decl_key(c), .cursor = c, .begin = r.begin, .end = r.end};
+  fn.called = clang_getCursorKind(c) == CXCursor_Destructor; /* by whoever holds the object */
   VEC_PUSH(&f->functions) = fn;
   return id;
 }
@@ -1463,9 +1480,15 @@ void fe_walk_function(struct fe *f, ir_id function) {
   ir_id root = w.cur;
   fe_list kids = {0};
   fe_children(c, &kids);
-  VEC_EACH(&kids, k)
-  if (clang_isStatement(clang_getCursorKind(*k)))
-    walk(&w, *k);
+  for (size_t i = 0; i < kids.n; i++) {
+    enum CXCursorKind k = clang_getCursorKind(kids.v[i]);
+    if (clang_isStatement(k) || (clang_isExpression(k) && i))
+      walk(&w, kids.v[i]);
+    if (clang_isExpression(k) && i && clang_getCursorKind(kids.v[i - 1]) == CXCursor_MemberRef) {
+      CXCursor field = clang_getCursorReferenced(kids.v[i - 1]); /* member(value) */
+      assigned(&w, fe_decl_key(field), field, clang_getCursorType(field), kids.v[i], false);
+    }
+  }
   VEC_FREE(&kids);
   f->p->functions.v[function].body = root;
   if (!f->p->nodes.v[root].children.n && f->p->nodes.n == (size_t)root + 1) {
