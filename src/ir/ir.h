@@ -318,6 +318,7 @@ struct ir_dep {
   enum ir_dep_kind kind;
   ir_id buffer;          /* data dependences */
   bool carried;          /* by the innermost common loop (see above) */
+  ir_id loop;            /* that loop, -1 when not carried */
   bool may;              /* only possible, not certain: ranges or aliases are not known exactly */
 };
 

@@ -223,7 +223,7 @@ RECORD(function, "function", "a function of the program");
 static const struct rec_field dep_f[] = {
     {F(ID, from), .table = TABLE_NODES, .flags = REC_REQUIRED | REC_MINUS_ONE},
     {F(ID, to), .table = TABLE_NODES, .flags = REC_REQUIRED | REC_MINUS_ONE},
-    ENUM(kind, rec_deps), ID(buffer, BUFFERS), BOOL(carried), BOOL(may)};
+    ENUM(kind, rec_deps), ID(buffer, BUFFERS), BOOL(carried), ID(loop, NODES), BOOL(may)};
 static RECORD(dep, "dependence", "leaf TO comes after leaf FROM");
 #undef THIS
 

@@ -197,10 +197,13 @@ static bool check_node(struct verifier *v, const struct ir_node *n, size_t i) {
   return true;
 }
 
+enum { MOST_NESTED = 2000 }; /* passes walk the tree recursively */
+
 /* Is every node reached exactly once from the bodies? */
 static bool check_tree(struct verifier *v) {
   const struct ir_program *p = v->p;
   unsigned char *seen = xcalloc(p->nodes.n + 1, 1);
+  int *depth = xcalloc(p->nodes.n + 1, sizeof *depth);
   VEC(ir_id) work = {0};
   bool ok = true;
   for (size_t i = 0; ok && i < p->functions.n; i++) {
@@ -219,8 +222,14 @@ static bool check_tree(struct verifier *v) {
         enter(v, "nodes", (size_t)n->id);
         ok = fail(v, "it is in the tree twice");
       }
-      for (size_t c = 0; ok && c < n->children.n; c++)
+      if (ok && depth[n->id] > MOST_NESTED) {
+        enter(v, "nodes", (size_t)n->id);
+        ok = fail(v, "it is nested more than %d deep", MOST_NESTED);
+      }
+      for (size_t c = 0; ok && c < n->children.n; c++) {
+        depth[n->children.v[c]] = depth[n->id] + 1;
         VEC_PUSH(&work) = n->children.v[c];
+      }
     }
   }
   for (size_t i = 0; ok && i < p->nodes.n; i++)
@@ -229,6 +238,7 @@ static bool check_tree(struct verifier *v) {
       ok = fail(v, "it is not reachable from a function's body");
     }
   VEC_FREE(&work);
+  free(depth);
   free(seen);
   return ok;
 }
@@ -282,6 +292,8 @@ static bool check_pair(struct verifier *v, ir_id a, ir_id b, bool carried) {
 static bool check_dep(struct verifier *v, const struct ir_dep *d) {
   if (d->kind > IR_DEP_WAW && d->buffer >= 0)
     return fail(v, "a dependence of kind \"%s\" has no buffer", ir_dep_name(d->kind));
+  if (d->carried != (d->loop >= 0) || (d->carried && v->p->nodes.v[d->loop].kind != IR_LOOP))
+    return fail(v, "the loop of a carried dependence is missing or no loop");
   return check_pair(v, d->from, d->to, d->carried);
 }
 
