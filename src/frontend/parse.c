@@ -377,6 +377,16 @@ static void build(struct fe *f, int *status) {
              : f->has_threads ? IR_MODEL_THREADS
                               : IR_MODEL_UNKNOWN;
   if (!f->has_init_all && !f->init_in_device_loop) { /* arrays of something else */
+    VEC_EACH(&p->nodes, n)
+    VEC_EACH(&n->operands, o)
+    if (o->buffer >= 0 && p->buffers.v[o->buffer].per_device) {
+      /* Elements taken together: an offset says nothing about where in which of them. */
+      ir_expr_free(&o->offset);
+      ir_expr_free(&o->size);
+      ir_expr_init(&o->offset);
+      ir_expr_init(&o->size);
+      o->exact = false;
+    }
     VEC_EACH(&p->buffers, b) b->per_device = false;
     VEC_EACH(&p->comms, c) c->per_device = false;
     VEC_EACH(&p->streams, s) s->per_device = false;
@@ -405,8 +415,8 @@ static int build_on_thread(struct fe *f) {
   pthread_t thread;
   pthread_attr_t attr;
   pthread_attr_init(&attr);
-  bool ok = !pthread_attr_setstacksize(&attr, STACK) &&
-            !pthread_create(&thread, &attr, run_build, &j);
+  bool ok =
+      !pthread_attr_setstacksize(&attr, STACK) && !pthread_create(&thread, &attr, run_build, &j);
   if (ok)
     pthread_join(thread, NULL);
   else { /* no thread to be had: on this stack, with a tight guard */

@@ -12,8 +12,8 @@ static enum CXChildVisitResult push_child(CXCursor c, CXCursor parent, CXClientD
   return CXChildVisit_Continue;
 }
 
-/* Every walk of a tree goes through fe_children(), which shows no children when the stack is nearly used
- * up: input with absurd nesting is cut, not followed. */
+/* Every walk of a tree goes through fe_children(), which shows no children when the stack is nearly
+ * used up: input with absurd nesting is cut, not followed. */
 static _Thread_local const char *stack_base;
 static _Thread_local size_t stack_limit;
 

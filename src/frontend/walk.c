@@ -1006,8 +1006,8 @@ static bool status_check(CXCursor cond) {
   return r;
 }
 
-/* Does C leave the enclosing loop (1) or the function or process (2)? Ways out after a failure, which
- * end the whole program, do not count. */
+/* Does C leave the enclosing loop (1) or the function or process (2)? Ways out after a failure,
+ * which end the whole program, do not count. */
 static int leaves(CXCursor c, bool in_loop) {
   int r = 0;
   switch (clang_getCursorKind(c)) {
@@ -1203,9 +1203,7 @@ static void range_elements(struct walker *w, fe_list *kids) {
   if (find_init_list(range, &list, 0)) {
     fe_list items = {0};
     fe_children(list, &items);
-    VEC_EACH(&items, i) {
-      assigned(w, fe_decl_key(var), var, clang_getCursorType(var), *i, true);
-    }
+    VEC_EACH(&items, i) { assigned(w, fe_decl_key(var), var, clang_getCursorType(var), *i, true); }
     VEC_FREE(&items);
     return;
   }
