@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds testsuite/gpu/collectives.cu: testsuite/gpu/build.sh OUTPUT [nvcc options]
+# The options give NCCL's folders where they are not nvcc's own (-I, -L).
+set -eu
+top=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd)
+out=$1
+shift
+src=$top/src/backend
+id=0
+{
+  cat "$src/runtime/cucocc_runtime.cuh"
+  for name in all_reduce all_gather reduce_scatter reduce broadcast gather scatter all_to_all bcast p2p; do
+    id=$((id + 1))
+    sed -e "s/@ID@/$id/g" -e "s/@CALL@/$name/g" -e 's/@LOC@/collectives.cu:1:1/g' -e 's/@DIRECTIVE@/test/g' \
+      -e 's/@CTAS@/32/g' -e 's/@THREADS@/512/g' -e 's/@CHUNK@/0/g' -e 's/@TYPE@/void/g' -e 's/@OP@/void/g' \
+      "$src/templates/$name.cuh.in"
+  done
+  echo '#line 1 "collectives.cu"'
+  cat "$top/testsuite/gpu/collectives.cu"
+} > "$out.cu"
+"${NVCC:-nvcc}" -std=c++17 -O2 -arch=sm_90 "$@" "$out.cu" -o "$out" -lnccl
