@@ -105,7 +105,7 @@ static void spread(struct overlap *o, struct search *s, ir_id start, enum follow
           reach(s, m, level, -1 - n);
       if (f == TO_BLOCKER && n != start && (o->role[n] & BLOCKS))
         continue;
-      for (int i = o->out[n]; i < o->out[n + 1]; i++, o->steps++) {
+      for (int i = o->out[n + 1]; i-- > o->out[n]; o->steps++) { /* order before data */
         const struct ir_dep *d = &o->p->deps.v[i];
         int at = o->tree->position[d->to];
         if (follows(d, f) && at >= low && at < high)
