@@ -70,6 +70,31 @@ static bool widen(struct ka *k, struct range *r, const struct ka_bounds *lo,
 
 static bool is_zero(const struct ka_poly *p) { return p->ok && p->n == 0; }
 
+/* States what holds wherever any of the accesses is executed. */
+static void common_facts(struct ka *k, int param, enum ka_mode mode) {
+  struct ka_access *first = NULL;
+  VEC_EACH(&k->accesses, a) {
+    if (a->param != param || !(a->mode & mode))
+      continue;
+    if (!first) {
+      first = a;
+      continue;
+    }
+    for (int i = first->n_facts; i-- > 0;) {
+      int64_t lb = -1;
+      for (int j = 0; j < a->n_facts; j++)
+        if (a->facts[j].atom == first->facts[i].atom)
+          lb = a->facts[j].lb < first->facts[i].lb ? a->facts[j].lb : first->facts[i].lb;
+      if (lb < 0)
+        first->facts[i] = first->facts[--first->n_facts];
+      else
+        first->facts[i].lb = lb;
+    }
+  }
+  for (int i = 0; first && i < first->n_facts; i++)
+    ka_raise(&k->s, first->facts[i].atom, first->facts[i].lb);
+}
+
 /* The union of the accesses of PARAM in MODE, starting from each range of the first one. WHOLE: ranges
  * without blockIdx. */
 static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct range *out,
@@ -138,6 +163,8 @@ static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *o
     return;
   struct range r;
   bool exact = false;
+  struct ka_mark m = ka_enter(&k->s);
+  common_facts(k, param, mode);
   if (unite(k, param, mode, false, &r, &exact)) {
     out->kind = IR_ACCESS_AFFINE;
     out->exact = exact;
@@ -145,8 +172,10 @@ static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *o
     out->kind = IR_ACCESS_WHOLE;
   } else {
     out->kind = IR_ACCESS_UNKNOWN;
-    return;
   }
+  ka_leave(&k->s, m);
+  if (out->kind == IR_ACCESS_UNKNOWN)
+    return;
   struct ka_poly extent = ka_add(&r.hi, &r.lo, -1);
   for (int d = 0; d < 3; d++)
     ka_to_expr(&k->s, &r.coef[d], &out->block_coef[d]);
@@ -251,6 +280,7 @@ void fe_kernel_access(CXCursor definition, struct ir_program *p, ir_id kernel) {
     /* Parameters and what their constraints say hold everywhere; the rest ends with the body. */
     struct ka_mark m = ka_enter(&k.s);
     ka_unstable_variables(&k, body);
+    ka_const_casts(&k, body);
     ka_walk(&k, body);
     ka_leave(&k.s, m);
   }
@@ -262,6 +292,11 @@ void fe_kernel_access(CXCursor definition, struct ir_program *p, ir_id kernel) {
       q->pointer = k.params[i].pointer = true;
     fill(&k, i, KA_READ, &q->read);
     fill(&k, i, KA_WRITE, &q->write);
+    CXType t = ka_type(params.v[i]);
+    if (t.kind == CXType_Pointer && clang_isConstQualifiedType(ka_pointee(t)) &&
+        !k.params[i].holder && !k.casts_const && !out->opaque &&
+        q->write.kind == IR_ACCESS_UNKNOWN)
+      reset(&q->write, IR_ACCESS_NONE); /* a pointer to const, used as one */
     VEC_EACH(&k.accesses, a) q->atomic = q->atomic || (a->param == i && a->mode == KA_ATOMIC);
   }
   VEC_EACH(&k.globals, g) VEC_PUSH(&out->device_globals) = *g;

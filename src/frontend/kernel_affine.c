@@ -212,7 +212,7 @@ bool ka_proved(struct ka_space *s, const struct ka_poly *p) {
   return prove(s, p, PROOF_DEPTH);
 }
 
-static void raise(struct ka_space *s, int atom, int64_t lb) {
+void ka_raise(struct ka_space *s, int atom, int64_t lb) {
   struct ka_atom *a = &s->atoms.v[atom];
   if (a->has_lb && a->lb >= lb)
     return;
@@ -235,7 +235,7 @@ void ka_assume(struct ka_space *s, const struct ka_poly *p) {
     for (int64_t lb = 1; lb >= 0 && !(s->atoms.v[a].has_lb && s->atoms.v[a].lb >= lb); lb--) {
       struct ka_poly self = ka_of(a), one = ka_const(lb), e = ka_add(&self, &one, -1);
       if (ka_proved(s, &e)) {
-        raise(s, a, lb);
+        ka_raise(s, a, lb);
         break;
       }
     }
@@ -310,7 +310,7 @@ struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct 
   }
   struct ka_poly q = ka_of(atom), bq = ka_mul(b, &q), low = ka_add(a, &bq, -1);
   struct ka_poly high = ka_add(&b1, &low, -1); /* b - 1 - (a - b*q) */
-  raise(s, atom, 0);
+  ka_raise(s, atom, 0);
   VEC_PUSH(&s->cons) = low;
   VEC_PUSH(&s->cons) = high;
   return low.ok && high.ok ? q : no;

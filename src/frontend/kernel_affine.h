@@ -67,6 +67,8 @@ bool ka_proved(struct ka_space *s, const struct ka_poly *p);
 void ka_assume(struct ka_space *s, const struct ka_poly *p);
 struct ka_mark ka_enter(const struct ka_space *s);
 void ka_leave(struct ka_space *s, struct ka_mark m);
+/* States ATOM >= LB until the scope ends. */
+void ka_raise(struct ka_space *s, int atom, int64_t lb);
 /* Upper (DIR 1) or lower (DIR -1) bounds of P in outer atoms only; NO_BLOCK: without blockIdx too. */
 void ka_bound(struct ka_space *s, const struct ka_poly *p, int dir, bool no_block,
               struct ka_bounds *out);

@@ -255,6 +255,7 @@ static struct ka_val inline_call(struct ka *k, CXCursor def, const fe_list *args
   k->stack[k->depth++] = fe_decl_key(def);
   CXCursor body = body_of(def);
   ka_unstable_variables(k, body);
+  ka_const_casts(k, body);
   ka_walk(k, body);
   k->depth--;
   struct ka_val v = k->result;

@@ -221,7 +221,9 @@ static struct ka_val variable(struct ka *k, CXCursor c, fe_key *key) {
   CXType t = ka_type(d);
   if (!x && kind == CXCursor_VarDecl) {
     bool local = in_function(d) && clang_Cursor_getStorageClass(d) != CX_SC_Static;
-    if (!local && !has_child(d, CXCursor_CUDASharedAttr) &&
+    bool constant = clang_isConstQualifiedType(t) && !has_child(d, CXCursor_CUDADeviceAttr) &&
+                    !has_child(d, CXCursor_CUDAConstantAttr);
+    if (!local && !constant && !has_child(d, CXCursor_CUDASharedAttr) &&
         !clang_Location_isInSystemHeader(clang_getCursorLocation(d)))
       ka_global(k, d);
     return t.kind == CXType_LValueReference ? (struct ka_val){.kind = KA_ANYWHERE} : ka_local();

@@ -10,7 +10,7 @@
 #include "frontend/internal.h"
 #include "frontend/kernel_affine.h"
 
-enum { KA_BASES = 3, KA_LOCAL = -1, KA_INLINE_DEPTH = 6 };
+enum { KA_BASES = 3, KA_LOCAL = -1, KA_INLINE_DEPTH = 6, KA_FACTS = 32 };
 
 enum ka_kind {
   KA_NONE,    /* not followed: floating point, structures */
@@ -44,6 +44,8 @@ struct ka_access {
   int param;
   enum ka_mode mode;
   bool exact;
+  int n_facts; /* lower bounds of launch values wherever the access is executed */
+  struct { int atom; int64_t lb; } facts[KA_FACTS];
   struct ka_bounds lo, hi;             /* in outer atoms */
   struct ka_bounds whole_lo, whole_hi; /* without blockIdx */
 };
@@ -61,6 +63,7 @@ struct ka {
   fe_key stack[KA_INLINE_DEPTH];
   bool hopeless;    /* goto and the like: everything is unknown */
   bool grid_sync;
+  bool casts_const; /* a cast removes const somewhere: const pointers may be written through */
   bool returned, return_many; /* of the function being inlined */
   struct ka_val result;
   int thread[3], block[3], block_dim[3], grid_dim[3]; /* atoms */
@@ -111,5 +114,7 @@ struct ka_val ka_call(struct ka *k, CXCursor c);
 
 void ka_walk(struct ka *k, CXCursor statement);
 void ka_unstable_variables(struct ka *k, CXCursor body);
+/* Notes in K whether C casts const away. */
+void ka_const_casts(struct ka *k, CXCursor c);
 
 #endif

@@ -71,6 +71,7 @@ bool ka_holds_pointer(CXType t, int depth) {
 }
 
 struct ka_poly ka_size(struct ka *k, CXType t) {
+  CXType spelled = t;
   t = clang_getCanonicalType(t);
   if (t.kind == CXType_Void)
     return ka_const(1);
@@ -79,7 +80,8 @@ struct ka_poly ka_size(struct ka *k, CXType t) {
     return ka_const(n);
   if (!ka_is_dependent_type(t))
     return (struct ka_poly){0};
-  char *name = fe_type_name(clang_getUnqualifiedType(t)), *text = xasprintf("sizeof(%s)", name);
+  char *name = fe_type_name(clang_getUnqualifiedType(spelled));
+  char *text = xasprintf("sizeof(%s)", name);
   /* The same name means another type in another function. */
   struct ka_poly r = ka_of(k->depth ? ka_atom(&k->s, "", false, true, 1)
                                     : ka_named(&k->s, text, true, 1));
@@ -310,6 +312,11 @@ void ka_touch(struct ka *k, const struct ka_val *addr, const struct ka_poly *siz
     a->mode = mode;
     struct ka_poly off = addr->b[i].off, end = ka_add(&off, size, 1);
     a->exact = !k->guarded && addr->n == 1 && off.ok && size->ok && is_dense(k, &off, size);
+    for (size_t j = 0; j < k->s.atoms.n && a->n_facts < KA_FACTS; j++)
+      if (k->s.atoms.v[j].outer && k->s.atoms.v[j].has_lb) {
+        a->facts[a->n_facts].atom = (int)j;
+        a->facts[a->n_facts++].lb = k->s.atoms.v[j].lb;
+      }
     ka_bound(&k->s, &off, -1, false, &a->lo);
     ka_bound(&k->s, &end, 1, false, &a->hi);
     ka_bound(&k->s, &off, -1, true, &a->whole_lo);

@@ -131,6 +131,27 @@ void ka_unstable_variables(struct ka *k, CXCursor c) {
   VEC_FREE(&l);
 }
 
+void ka_const_casts(struct ka *k, CXCursor c) {
+  fe_list l = {0};
+  fe_children(c, &l);
+  enum CXCursorKind kind = clang_getCursorKind(c);
+  if (kind == CXCursor_CXXConstCastExpr || kind == CXCursor_GCCAsmStmt)
+    k->casts_const = true;
+  CXType to = ka_type(c);
+  if (kind == CXCursor_CStyleCastExpr || kind == CXCursor_CXXFunctionalCastExpr ||
+      kind == CXCursor_CXXReinterpretCastExpr) /* the latter: through an integer */
+    VEC_EACH(&l, x) {
+      if (!clang_isExpression(clang_getCursorKind(*x)))
+        continue;
+      CXType from = ka_type(fe_strip(*x));
+      bool removes = ka_is_pointer(to) && !clang_isConstQualifiedType(clang_getPointeeType(to)) &&
+                     (!ka_is_pointer(from) || clang_isConstQualifiedType(ka_pointee(from)));
+      k->casts_const = k->casts_const || removes;
+    }
+  VEC_EACH(&l, x) ka_const_casts(k, *x);
+  VEC_FREE(&l);
+}
+
 /* ---- loops --------------------------------------------------------------------------------------- */
 
 struct before {
