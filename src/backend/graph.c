@@ -3,20 +3,12 @@
 #include "backend/graph.h"
 #include "backend/graph_draw.h"
 #include "support/io.h"
+#include <errno.h>
 #include <graphviz/gvc.h>
+#include <signal.h>
 #include <string.h>
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#else /* only the leaks of the layout libraries (fonts, plugins) are meant */
-#define __lsan_disable()
-#define __lsan_enable()
-#endif
-
+#include <sys/wait.h>
+#include <unistd.h>
 /* The last complaint of libcgraph or libgvc. */
 static char complaint[200];
 
@@ -61,26 +53,91 @@ static int write_source(Agraph_t *g, const char *path, char *why, size_t why_siz
   return result;
 }
 
-static int write_rendered(Agraph_t *g, const char *format, const char *path, char *why,
-                          size_t why_size) {
+/* ---- layout, in a process of its own: Graphviz may crash, hang or leak on graphs with many
+ * clusters -------- */
+
+enum { LONGEST_LAYOUT = 120 }; /* seconds */
+
+static void send(int fd, const char *s, size_t n) {
+  while (n > 0) {
+    ssize_t k = write(fd, s, n);
+    if (k <= 0)
+      _exit(1);
+    s += k;
+    n -= (size_t)k;
+  }
+}
+
+/* The child: sends the picture and exits with 0, or a message and exits with 1. Nothing is freed.
+ */
+static _Noreturn void lay_out(Agraph_t *g, const char *format, int fd) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGBUS};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    signal(signals[i], SIG_DFL);
+  alarm(LONGEST_LAYOUT);
+  complaint[0] = '\0';
   GVC_t *gvc = gvContext();
   char *data = NULL;
   unsigned n = 0;
-  int result = -1;
-  __lsan_disable();
-  if (gvLayout(gvc, g, "dot") != 0) {
-    snprintf(why, why_size, "cannot lay the graph out (is Graphviz installed whole?) %s",
-             complaint);
-  } else {
-    if (gvRenderData(gvc, g, format, &data, &n) != 0 || !data || n == 0)
-      snprintf(why, why_size, "no renderer for '%s' %s", format, complaint);
-    else
-      result = write_bytes(path, data, n, why, why_size);
-    gvFreeRenderData(data);
-    gvFreeLayout(gvc, g);
+  if (gvLayout(gvc, g, "dot") == 0 && gvRenderData(gvc, g, format, &data, &n) == 0 && data && n) {
+    send(fd, data, n);
+    _exit(0);
   }
-  gvFreeContext(gvc);
-  __lsan_enable();
+  send(fd, complaint, strlen(complaint));
+  _exit(1);
+}
+
+/* Returns 0 with the picture in OUT, or -1 with a message. */
+static int render(Agraph_t *g, const char *format, struct strbuf *out, char *why, size_t why_size) {
+  int fds[2], status = 0;
+  fflush(NULL);
+  if (pipe(fds) != 0) {
+    snprintf(why, why_size, "cannot lay the graph out: %s", strerror(errno));
+    return -1;
+  }
+  pid_t child = fork();
+  if (child == 0) {
+    close(fds[0]);
+    lay_out(g, format, fds[1]);
+  }
+  int error = errno;
+  close(fds[1]);
+  char buf[16384];
+  for (ssize_t k = 0; child > 0 && ((k = read(fds[0], buf, sizeof buf)) > 0 || errno == EINTR);)
+    if (k > 0)
+      sb_addn(out, buf, (size_t)k);
+    else
+      errno = 0;
+  close(fds[0]);
+  if (child < 0) {
+    snprintf(why, why_size, "cannot lay the graph out: %s", strerror(error));
+    return -1;
+  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    ;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return 0;
+  if (WIFSIGNALED(status))
+    snprintf(why, why_size, "Graphviz failed to lay the graph out (%s); write a .dot file instead",
+             strsignal(WTERMSIG(status)));
+  else
+    snprintf(why, why_size, "no renderer for '%s' (is Graphviz installed whole?) %.*s", format,
+             (int)out->n, out->s ? out->s : "");
+  sb_free(out);
+  return -1;
+}
+
+static int write_rendered(Agraph_t *g, const char *format, const char *path, char *why,
+                          size_t why_size) {
+  struct strbuf out = {0};
+  int result = render(g, format, &out, why, why_size);
+  if (result != 0) { /* the other way to rank nodes has other faults */
+    agattr(g, AGRAPH, (char *)"newrank", (char *)"false");
+    result = render(g, format, &out, why, why_size);
+  }
+  if (result == 0)
+    result = write_bytes(path, out.s, out.n, why, why_size);
+  sb_free(&out);
   return result;
 }
 

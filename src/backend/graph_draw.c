@@ -80,7 +80,8 @@ static bool is_drawn(const struct draw *d, const struct ir_node *n) {
   case IR_CALL:
     return true;
   case IR_SYNC:
-    return n->u.sync.kind != IR_SYNC_QUERY &&
+    return n->u.sync.kind != IR_SYNC_QUERY && n->u.sync.kind != IR_SYNC_MPI &&
+           n->u.sync.kind != IR_SYNC_THREAD &&
            (n->u.sync.kind != IR_SYNC_EVENT_RECORD || event_matters(d, n));
   default:
     return false;
@@ -468,16 +469,47 @@ static void draw_link(struct draw *d, struct link *l) {
   }
 }
 
-/* Carried hazards: flow of data always; reuse of a buffer only between different nodes. */
-static bool shows_carried(const struct ir_dep *e) {
-  return e->kind <= IR_DEP_WAW && e->from != e->to && e->kind != IR_DEP_WAW;
+/* Carried hazards: flow of data always; reuse of a buffer where it keeps communication from
+ * starting early. */
+static bool shows_carried(const struct draw *d, const struct ir_dep *e) {
+  return e->from != e->to &&
+         (e->kind == IR_DEP_RAW ||
+          (e->kind == IR_DEP_WAR && (d->ir->nodes.v[e->from].kind == IR_COLLECTIVE ||
+                                     d->ir->nodes.v[e->to].kind == IR_COLLECTIVE)));
+}
+
+/* Does a later access of the same buffer stand between the ends of E, so that the picture shows it
+ * anyway? */
+static bool passes_on(const struct draw *d, const struct ir_dep *e, const int *first) {
+  const struct ir_program *p = d->ir;
+  for (int i = first[e->from]; i < first[e->from + 1]; i++) {
+    const struct ir_dep *m = &p->deps.v[i];
+    if (m->carried || m->buffer != e->buffer || m->kind > IR_DEP_WAW || !d->nodes[m->to] ||
+        m->to == e->to)
+      continue;
+    for (int k = first[m->to]; k < first[m->to + 1]; k++)
+      if (p->deps.v[k].to == e->to && !p->deps.v[k].carried && p->deps.v[k].kind <= IR_DEP_WAW &&
+          p->deps.v[k].buffer == e->buffer)
+        return true;
+  }
+  return false;
 }
 
 static void draw_dependences(struct draw *d) {
+  int *first = xcalloc(d->ir->nodes.n + 2, sizeof *first); /* dependences are sorted by FROM */
+  bool sorted = true;
+  for (size_t i = 0; i < d->ir->deps.n; i++) {
+    first[d->ir->deps.v[i].from + 1]++;
+    sorted = sorted && (!i || d->ir->deps.v[i - 1].from <= d->ir->deps.v[i].from);
+  }
+  for (size_t i = 0; i < d->ir->nodes.n; i++)
+    first[i + 1] += first[i];
   VEC_EACH(&d->ir->deps, e)
   if (d->nodes[e->from] && d->nodes[e->to] &&
-      (e->carried ? shows_carried(e) : e->kind <= IR_DEP_WAW))
+      (e->carried ? shows_carried(d, e)
+                  : e->kind <= IR_DEP_WAW && !(sorted && passes_on(d, e, first))))
     add_data(d, e);
+  free(first);
   collect_order(d);
   reduce(d);
   VEC_EACH(&d->links, l) draw_link(d, l);
@@ -553,6 +585,7 @@ static void draw_legend(struct draw *d) {
 static void set_defaults(struct draw *d, size_t drawn) {
   agattr(d->g, AGRAPH, (char *)"fontname", (char *)"Helvetica");
   agattr(d->g, AGRAPH, (char *)"fontsize", (char *)"11");
+  agattr(d->g, AGRAPH, (char *)"newrank", (char *)"true");
   agattr(d->g, AGRAPH, (char *)"rankdir", (char *)"TB");
   agattr(d->g, AGRAPH, (char *)"labelloc", (char *)"t");
   agattr(d->g, AGRAPH, (char *)"labeljust", (char *)"l");

@@ -409,7 +409,9 @@ static void walk_loop(struct depend *d, const struct ir_node *n) {
     d->loop = n->id;
     d->low = (int)first.entries;
     d->high = (int)second.entries;
+    size_t later = d->later.n;
     walk_children(d, n);
+    d->later.n = later;
     history_park(h, second, NULL);
     history_leave(h, second);
     d->loop = -1;
