@@ -224,10 +224,17 @@ void ka_raise(struct ka_space *s, int atom, int64_t lb) {
   a->lb = lb;
 }
 
+static void bound_quotient(struct ka_space *s, const struct ka_quot *quot);
+
 void ka_assume(struct ka_space *s, const struct ka_poly *p) {
   if (!p->ok || !p->n)
     return;
-  VEC_PUSH(&s->cons) = *p;
+  const struct ka_poly copy = *p; /* P may be moved */
+  p = &copy;
+  VEC_EACH(&s->cons, c)
+    if (ka_equal(c, p))
+      return;
+  VEC_PUSH(&s->cons) = copy;
   for (int i = 0; i < p->n; i++) {
     if (p->m[i].n != 1 || p->m[i].c <= 0)
       continue;
@@ -235,7 +242,13 @@ void ka_assume(struct ka_space *s, const struct ka_poly *p) {
     for (int64_t lb = 1; lb >= 0 && !(s->atoms.v[a].has_lb && s->atoms.v[a].lb >= lb); lb--) {
       struct ka_poly self = ka_of(a), one = ka_const(lb), e = ka_add(&self, &one, -1);
       if (ka_proved(s, &e)) {
+        bool news = lb == 1 && !(s->atoms.v[a].has_lb && s->atoms.v[a].lb >= 1);
         ka_raise(s, a, lb);
+        for (size_t j = 0; news && j < s->quots.n; j++)
+          if (s->quots.v[j].atom == a) { /* then its numerator is positive */
+            struct ka_quot q = s->quots.v[j];
+            bound_quotient(s, &q);
+          }
         break;
       }
     }
@@ -258,14 +271,27 @@ void ka_leave(struct ka_space *s, struct ka_mark m) {
 
 /* ---- division ------------------------------------------------------------------------------------ */
 
-struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b) {
+/* States b*q <= a < b*q + b for quotient Q; a >= 0 holds. */
+static void bound_quotient(struct ka_space *s, const struct ka_quot *quot) {
+  struct ka_poly q = ka_of(quot->atom), bq = ka_mul(&quot->den, &q), one = ka_const(1);
+  struct ka_poly low = ka_add(&quot->num, &bq, -1), high = ka_add(&quot->den, &low, -1);
+  high = ka_add(&high, &one, -1);
+  if (low.ok && high.ok) {
+    ka_assume(s, &low);
+    ka_assume(s, &high);
+  }
+}
+
+struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b,
+                      bool floor) {
   struct ka_poly no = {0}, one = ka_const(1), b1 = ka_add(b, &one, -1);
   int64_t ca, cb;
   if (!a->ok || !b->ok)
     return no;
   if (ka_is_const(a, &ca) && ka_is_const(b, &cb) && cb && !(ca == INT64_MIN && cb == -1))
     return ka_const(ca / cb);
-  if (!ka_proved(s, a) || !ka_proved(s, &b1))
+  bool positive = ka_proved(s, a);
+  if ((!positive && floor) || !ka_proved(s, &b1))
     return no;
   if (b->n == 1) { /* exact? */
     struct ka_poly r = {.ok = true};
@@ -308,12 +334,12 @@ struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct 
     }
     VEC_PUSH(&s->quots) = (struct ka_quot){*a, *b, atom};
   }
-  struct ka_poly q = ka_of(atom), bq = ka_mul(b, &q), low = ka_add(a, &bq, -1);
-  struct ka_poly high = ka_add(&b1, &low, -1); /* b - 1 - (a - b*q) */
-  ka_raise(s, atom, 0);
-  VEC_PUSH(&s->cons) = low;
-  VEC_PUSH(&s->cons) = high;
-  return low.ok && high.ok ? q : no;
+  if (positive) {
+    struct ka_quot q = {*a, *b, atom};
+    ka_raise(s, atom, 0);
+    bound_quotient(s, &q);
+  }
+  return ka_of(atom);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------------- */
@@ -335,9 +361,36 @@ static bool coefficient(const struct ka_poly *p, int atom, struct ka_poly *out) 
   return true;
 }
 
+/* Is bound A no better than B? Bounds that differ in blockIdx are not compared. */
+static bool weaker(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b, int dir) {
+  struct ka_poly d = dir > 0 ? ka_add(a, b, -1) : ka_add(b, a, -1);
+  for (int t = 0; t < d.n; t++)
+    for (int f = 0; f < d.m[t].n; f++)
+      if (s->atoms.v[d.m[t].a[f]].block >= 0)
+        return false;
+  int work = s->work;
+  s->work = 50;
+  bool r = prove(s, &d, 3);
+  s->work = work;
+  return r;
+}
+
+static void add_bound(struct ka_space *s, const struct ka_poly *p, int dir, struct ka_bounds *out) {
+  for (int i = 0; i < out->n; i++)
+    if (weaker(s, p, &out->p[i], dir))
+      return;
+  int n = 0;
+  for (int i = 0; i < out->n; i++)
+    if (!weaker(s, &out->p[i], p, dir))
+      out->p[n++] = out->p[i];
+  out->n = n;
+  if (n < KA_BOUNDS)
+    out->p[out->n++] = *p;
+}
+
 static void search(struct ka_space *s, const struct ka_poly *p, int dir, bool no_block, int depth,
                    struct ka_bounds *out) {
-  if (!p->ok || out->n == KA_BOUNDS || s->work-- <= 0)
+  if (!p->ok || s->work-- <= 0)
     return;
   int atom = -1;
   for (int i = 0; i < p->n; i++)
@@ -347,10 +400,7 @@ static void search(struct ka_space *s, const struct ka_poly *p, int dir, bool no
         atom = a;
     }
   if (atom < 0) {
-    for (int i = 0; i < out->n; i++)
-      if (ka_equal(&out->p[i], p))
-        return;
-    out->p[out->n++] = *p;
+    add_bound(s, p, dir, out);
     return;
   }
   struct ka_poly c;
@@ -390,11 +440,25 @@ static void search(struct ka_space *s, const struct ka_poly *p, int dir, bool no
   }
 }
 
+/* Simple ones first: they are the ones that people and other analyses understand. */
+static int complexity(const struct ka_poly *p) {
+  int n = p->n;
+  for (int i = 0; i < p->n; i++)
+    n += p->m[i].n;
+  return n;
+}
+
+static int by_complexity(const void *a, const void *b) { return complexity(a) - complexity(b); }
+
 void ka_bound(struct ka_space *s, const struct ka_poly *p, int dir, bool no_block,
               struct ka_bounds *out) {
   out->n = 0;
-  s->work = WORK;
-  search(s, p, dir, no_block, BOUND_DEPTH, out);
+  /* Short derivations first: they give the simplest bounds, and long ones may use up the work. */
+  for (int depth = 2; depth <= BOUND_DEPTH; depth += depth) {
+    s->work = WORK / 4;
+    search(s, p, dir, no_block, depth, out);
+  }
+  qsort(out->p, (size_t)out->n, sizeof out->p[0], by_complexity);
 }
 
 void ka_to_expr(const struct ka_space *s, const struct ka_poly *p, struct ir_expr *e) {

@@ -59,8 +59,10 @@ struct ka_poly ka_add(const struct ka_poly *a, const struct ka_poly *b, int64_t 
 struct ka_poly ka_mul(const struct ka_poly *a, const struct ka_poly *b);
 bool ka_equal(const struct ka_poly *a, const struct ka_poly *b);
 bool ka_is_const(const struct ka_poly *p, int64_t *out);
-/* Quotient rounded towards zero, for a >= 0 and b >= 1 (proved here); else not ok. */
-struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b);
+/* Quotient rounded towards zero, for b >= 1 (proved here), else not ok. Without a proof of a >= 0 it is
+ * not ok when FLOOR (then rounding matters), else nothing is known of it until it is at least 1. */
+struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b,
+                      bool floor);
 /* Is P >= 0 proved in the current scope? */
 bool ka_proved(struct ka_space *s, const struct ka_poly *p);
 /* States P >= 0 until the scope ends. */

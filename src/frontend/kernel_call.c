@@ -12,7 +12,8 @@ static bool is_one_of(const char *s, const char *const *list) {
   return false;
 }
 
-static bool overloaded_name(CXCursor c, char **out) {
+/* Inside templates a callee may only be a set of overloads: its name and, in *SET, the set. */
+static bool overloaded_name(CXCursor c, char **out, CXCursor *set) {
   fe_list l = {0};
   fe_children(c, &l);
   bool found = false;
@@ -20,9 +21,10 @@ static bool overloaded_name(CXCursor c, char **out) {
     if (clang_getCursorKind(l.v[i]) == CXCursor_OverloadedDeclRef) {
       free(*out);
       *out = fe_spelling(l.v[i]);
+      *set = l.v[i];
       found = true;
     } else if (clang_getCursorKind(l.v[i]) == CXCursor_DeclRefExpr) {
-      found = overloaded_name(l.v[i], out);
+      found = overloaded_name(l.v[i], out, set);
     }
   }
   VEC_FREE(&l);
@@ -303,8 +305,10 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
   CXCursor callee = clang_getCursorReferenced(c);
   CXType t = ka_type(c);
   char *name = fe_spelling(c);
+  CXCursor set = clang_getNullCursor();
   if (!*name)
-    overloaded_name(c, &name);
+    overloaded_name(c, &name, &set);
+  unsigned overloads = clang_Cursor_isNull(set) ? 0 : clang_getNumOverloadedDecls(set);
   fe_list args = {0}, kids = {0};
   int n = clang_Cursor_getNumArguments(c);
   fe_children(c, &kids);
@@ -325,7 +329,24 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
       goto done;
     goto done;
   }
+  /* Something that is not a function is called: a functor, a function pointer, a lambda. */
+  CXCursor called = kids.n ? fe_strip(kids.v[0]) : clang_getNullCursor();
+  if (kids.n && (!args.n || !clang_equalCursors(kids.v[0], args.v[0])) &&
+      clang_getCursorKind(called) == CXCursor_DeclRefExpr) {
+    enum CXCursorKind ck = clang_getCursorKind(clang_getCursorReferenced(called));
+    if (ck == CXCursor_ParmDecl || ck == CXCursor_VarDecl) {
+      struct ka_val f = ka_eval(k, called);
+      ka_escape(k, &f);
+    }
+  }
   CXCursor def = unresolved ? clang_getNullCursor() : definition_of(callee);
+  if (unresolved && overloads == 1 && !starts(name, "operator")) {
+    def = definition_of(clang_getOverloadedDecl(set, 0));
+    if (can_inline(k, def, def)) {
+      v = inline_call(k, def, &args, t);
+      goto done;
+    }
+  }
   if (can_inline(k, callee, def)) {
     v = inline_call(k, def, &args, t);
     goto done;
@@ -410,6 +431,11 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
   }
   if (!system && !clang_Cursor_isNull(def))
     scan_globals(k, body_of(def), 0);
+  for (unsigned i = 0; i < overloads; i++) {
+    CXCursor d = definition_of(clang_getOverloadedDecl(set, i));
+    if (!clang_Cursor_isNull(d) && !clang_Location_isInSystemHeader(clang_getCursorLocation(d)))
+      scan_globals(k, body_of(d), 0);
+  }
   v = ka_anything(k, t);
 done:
   free(name);

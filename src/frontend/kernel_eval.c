@@ -219,8 +219,8 @@ static struct ka_val variable(struct ka *k, CXCursor c, fe_key *key) {
   if (x && x->reference)
     return x->val;
   CXType t = ka_type(d);
-  if (!x && kind == CXCursor_VarDecl) {
-    bool local = in_function(d) && clang_Cursor_getStorageClass(d) != CX_SC_Static;
+  bool local = in_function(d) && clang_Cursor_getStorageClass(d) != CX_SC_Static;
+  if (kind == CXCursor_VarDecl && (!x || !local)) {
     bool constant = clang_isConstQualifiedType(t) && !has_child(d, CXCursor_CUDADeviceAttr) &&
                     !has_child(d, CXCursor_CUDAConstantAttr);
     if (!local && !constant && !has_child(d, CXCursor_CUDASharedAttr) &&
@@ -438,15 +438,18 @@ static struct ka_val arithmetic(struct ka *k, enum CXBinaryOperatorKind op, cons
       p = ka_mul(&a->p, &d);
     break;
   case CXBinaryOperator_Div:
-    p = ka_div(&k->s, &a->p, &b->p);
+    if (!a->wrap && !b->wrap)
+      p = ka_div(&k->s, &a->p, &b->p, false);
     break;
   case CXBinaryOperator_Shr:
     d = ka_const(shift ? (int64_t)1 << c : 0);
     if (shift)
-      p = ka_div(&k->s, &a->p, &d);
+      p = ka_div(&k->s, &a->p, &d, true);
     break;
   case CXBinaryOperator_Rem:
-    q = ka_div(&k->s, &a->p, &b->p);
+    if (a->wrap || b->wrap)
+      break;
+    q = ka_div(&k->s, &a->p, &b->p, false);
     q = ka_mul(&q, &b->p);
     p = ka_add(&a->p, &q, -1);
     break;
@@ -461,7 +464,7 @@ static struct ka_val arithmetic(struct ka *k, enum CXBinaryOperatorKind op, cons
     int64_t unit = c >= 0 ? c + 1 : -c;
     d = ka_const(unit);
     if (unit > 0 && unit < INT32_MAX && !(unit & (unit - 1))) { /* a low mask, or its complement */
-      q = ka_div(&k->s, &x->p, &d);
+      q = ka_div(&k->s, &x->p, &d, true);
       q = ka_mul(&q, &d);
       p = c >= 0 ? ka_add(&x->p, &q, -1) : q;
     }

@@ -83,6 +83,8 @@ static int max(int a, int b) { return a > b ? a : b; }
 #define __shared__ static
 #define __syncthreads() ((void)0)
 using std::size_t;
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #include "kernels.h"
 
 static pointer<float> f(int i) { return {i}; }
@@ -110,6 +112,7 @@ static const entry table[] = {
     {"histogram",
      [](const int *v) { histogram(pointer<int>{0}, pointer<const unsigned char>{1}, v[0]); }},
     {"modulo", [](const int *v) { modulo(f(0), cf(1), v[0], (unsigned)v[1]); }},
+    {"masked", [](const int *v) { masked(f(0), cf(1), v[0]); }},
     {"unflatten", [](const int *v) { unflatten(f(0), cf(1), (unsigned)v[0], (unsigned)v[1]); }},
     {"walking_pointer", [](const int *v) { walking_pointer(f(0), cf(1), v[0]); }},
     {"backwards", [](const int *v) { backwards(f(0), cf(1), v[0]); }},

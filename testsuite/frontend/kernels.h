@@ -124,7 +124,13 @@ __global__ void histogram(PTR(int) bins, PTR(const unsigned char) x, int n) {
 __global__ void modulo(PTR(float) y, PTR(const float) bias, int n, unsigned width) {
   int i = GID;
   if (i < n && width > 0)
-    y[i] = bias[i % width] + bias[i & 3];
+    y[i] = bias[i % width];
+}
+
+__global__ void masked(PTR(float) y, PTR(const float) x, int n) {
+  int i = GID;
+  if (i < n)
+    y[i & ~3] = x[i & 7];
 }
 
 __global__ void unflatten(PTR(float) y, PTR(const float) x, unsigned rows, unsigned cols) {
