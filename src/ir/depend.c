@@ -140,6 +140,9 @@ static void consider_list(struct depend *d, ir_id x, int list, enum ir_dep_kind 
     c.emit = reportable(d, i, x, per_device, &c.carried);
     if (!c.emit && (d->loop < 0 || e->leaf == x || tree_same_group(d->tree, e->leaf, x)))
       continue;
+    if (kind == IR_DEP_EVENT)
+      for (int j = d->history.heads.v[list]; j >= 0; j = d->history.entries.v[j].next)
+        c.may = c.may || j > i; /* unless the later record was in a branch not taken */
     if (c.emit && c.carried && before(d, e->leaf, x))
       c.emit = false; /* implied by the order within each iteration */
     VEC_PUSH(&d->candidates) = c;

@@ -70,7 +70,8 @@ static void sync_effects(const struct ir_program *p, const struct ir_node *n, st
     out->blocks = true;
     break;
   case IR_SYNC_EVENT_RECORD:
-    on_stream(p, out, n->stream, IR_DEP_STREAM, true);
+    on_stream(p, out, n->stream, IR_DEP_STREAM,
+              n->stream < 0 || !p->streams.v[n->stream].is_default);
     touch(out, EFFECT_EVENT, n->event, IR_DEP_EVENT)->only = true;
     break;
   case IR_SYNC_EVENT_WAIT:
