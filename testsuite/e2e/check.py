@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check.py INPUT.cu OUTPUT.cu REPORT.json WARNINGS COLLECTIVES.def
+"""check.py INPUT.cu OUTPUT.cu REPORT.json WARNINGS COLLECTIVES.def [MACRO]...
 
 Takes the replaced names in the output back and compares with the input, byte for byte; then looks for
-host communication that remains, which a warning must name."""
+host communication that remains, which a warning must name. Lines under #ifdef count when the MACRO was
+defined."""
 import json
 import re
 import sys
 
-input_path, output_path, report_path, warnings_path, table_path = sys.argv[1:]
+input_path, output_path, report_path, warnings_path, table_path = sys.argv[1:6]
+macros = sys.argv[6:]
 with open(input_path, "rb") as f:
     original = f.read()
 with open(output_path, "rb") as f:
@@ -57,7 +59,22 @@ if restored != original:
         failures.append("the user's text has another length")
 
 name = input_path.rsplit("/", 1)[-1]
+active = [True]
 for i, line in enumerate(text.decode().split("\n"), 1):
+    directive = re.match(r"#(ifdef|ifndef|if|else|endif)\b\s*(\w*)", line)
+    if directive:
+        kind, macro = directive.groups()
+        if kind in ("ifdef", "ifndef"):
+            active.append((macro in macros) == (kind == "ifdef"))
+        elif kind == "if":
+            active.append(True)
+        elif kind == "else":
+            active[-1] = not active[-1]
+        else:
+            active.pop()
+        continue
+    if not all(active):
+        continue
     code = re.sub(r"//.*|\"[^\"]*\"", "", line)
     for m in re.finditer(r"\b(nccl\w+)\s*\(", code):
         if m.group(1) not in collectives:

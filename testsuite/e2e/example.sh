@@ -21,6 +21,17 @@ cp err warnings
   "$top_srcdir/spec/collectives.def" >out 2>err
 ok $? "$name: user code unchanged, remaining host calls named"
 
+# The other forms of the example, which its macros choose.
+for macro in $(sed -n 's/^#ifn\{0,1\}def \(USE_[A-Z0-9_]*\|NO_[A-Z_]*\).*/\1/p' "$example" | sort -u); do
+  # shellcheck disable=SC2086
+  check 0 "$name: translated with -D$macro" "$CUCOCC" --fast-path $mpi "-D$macro" --report=form.json \
+    -o form.cu "$example"
+  cp err form.err
+  "$PYTHON" "$top_srcdir/testsuite/e2e/check.py" "$example" form.cu form.json form.err \
+    "$top_srcdir/spec/collectives.def" "$macro" >out 2>err
+  ok $? "$name: with -D$macro, user code unchanged, remaining host calls named"
+done
+
 for pair in ir:ir directives:directive; do
   schema=$top_srcdir/spec/${pair#*:}.schema.json
   "$PYTHON" "$top_srcdir/testsuite/e2e/validate.py" "$schema" "${pair%:*}.json" >out 2>err
