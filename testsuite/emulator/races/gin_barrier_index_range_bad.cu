@@ -1,0 +1,25 @@
+// EXPECT: barrier-index
+// SPDX-License-Identifier: Apache-2.0
+// The index must be below the number of network barriers asked for.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  ncclCoopCta cta;
+  ncclGin gin{dc, 0};
+  ncclTeam world = ncclTeamWorld(dc);
+  uint32_t *data = at_home<uint32_t>(a);
+  uint32_t index = 2;
+  world_barrier(gin, dc, index); // BUG
+  cta.sync();
+  out[threadIdx.x] = data[threadIdx.x];
+}
+int main() {
+  Ranks w(2);
+  w.device(1, 2);
+  Window a(w, 128 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}

@@ -1,0 +1,37 @@
+// EXPECT: none
+// SPDX-License-Identifier: Apache-2.0
+// The next put may land only after the data of the last one was read.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  ncclCoopCta cta;
+  ncclGin gin{dc, 0};
+  ncclTeam world = ncclTeamWorld(dc);
+  uint32_t *data = at_home<uint32_t>(a);
+  uint64_t base = gin.readSignal(0);
+  data[threadIdx.x] = dc.rank + 1;
+  __threadfence_system();
+  cta.sync();
+  world_barrier(gin, dc, 0);
+  for (int it = 1; it <= 3; it++) {
+    if (threadIdx.x == 0)
+      gin.put(world, next_rank(dc), a, 128, a, 0, 128, SIGNAL_INC(0));
+    gin.waitSignal(cta, 0, base + it);
+    out[threadIdx.x] += data[32 + threadIdx.x];
+    gin.flush(cta);
+    cta.sync();
+    if (threadIdx.x == 0)
+      gin.signal(world, (dc.rank + dc.nRanks - 1) % dc.nRanks, SIGNAL_INC(1));
+    gin.waitSignal(cta, 1, it);
+  }
+}
+int main() {
+  Ranks w(2);
+  w.device(1, 2);
+  Window a(w, 128 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}

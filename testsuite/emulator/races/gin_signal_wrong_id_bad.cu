@@ -1,0 +1,28 @@
+// EXPECT: deadlock
+// SPDX-License-Identifier: Apache-2.0
+// The wait must name the signal that is raised.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  ncclCoopCta cta;
+  ncclGin gin{dc, 0};
+  ncclTeam world = ncclTeamWorld(dc);
+  uint32_t *data = at_home<uint32_t>(a);
+  ncclGinSignal_t expected = 1;
+  uint64_t base = gin.readSignal(expected);
+  world_barrier(gin, dc, 0);
+  if (threadIdx.x == 0)
+    gin.signal(world, next_rank(dc), SIGNAL_INC(0));
+  gin.waitSignal(cta, expected, base + 1); // BUG
+  out[threadIdx.x] = data[threadIdx.x];
+}
+int main() {
+  Ranks w(2);
+  w.device(1, 2);
+  Window a(w, 128 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}

@@ -1,0 +1,20 @@
+// EXPECT: race
+// SPDX-License-Identifier: Apache-2.0
+// Push to the next rank, barrier, read what the previous one pushed.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  Bar bar{ncclCoopCta(), dc, ncclTeamTagLsa(), blockIdx.x};
+  at_peer<uint32_t>(a, threadIdx.x, next_rank(dc))[0] = dc.rank + 1; // BUG
+  out[threadIdx.x] = at_home<uint32_t>(a)[threadIdx.x];              // BUG
+}
+int main() {
+  Ranks w(2);
+  w.device(1);
+  Window a(w, 64 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}

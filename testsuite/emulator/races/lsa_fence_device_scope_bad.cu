@@ -1,0 +1,30 @@
+// EXPECT: race
+// SPDX-License-Identifier: Apache-2.0
+// A device-wide fence does not order stores for another device.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  uint32_t *data = at_home<uint32_t>(a), *flag = data + 32;
+  uint32_t *there = at_peer<uint32_t>(a, 0, next_rank(dc));
+  there[threadIdx.x] = dc.rank + 1; // BUG
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    SystemFlag(there[32]).store(1, RELAXED);
+  }
+  if (threadIdx.x == 0)
+    while (SystemFlag(*flag).load(ACQUIRE) < 1) {
+    }
+  __syncthreads();
+  out[threadIdx.x] = data[threadIdx.x]; // BUG
+}
+int main() {
+  Ranks w(2);
+  w.device(1);
+  Window a(w, 64 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}

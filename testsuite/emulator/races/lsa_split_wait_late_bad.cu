@@ -1,0 +1,22 @@
+// EXPECT: race
+// SPDX-License-Identifier: Apache-2.0
+// A split barrier: what the peers wrote may be read after the wait, not after the arrive.
+#include "races.h"
+
+__global__ void work(ncclDevComm dc, ncclWindow_t a, uint32_t *out) {
+  Bar bar{ncclCoopCta(), dc, ncclTeamTagLsa(), blockIdx.x};
+  at_peer<uint32_t>(a, threadIdx.x, next_rank(dc))[0] = dc.rank + 1; // BUG
+  bar.arrive(ncclCoopCta(), RELEASE);
+  out[threadIdx.x] = at_home<uint32_t>(a)[threadIdx.x]; // BUG
+  bar.wait(ncclCoopCta(), ACQUIRE);
+}
+int main() {
+  Ranks w(2);
+  w.device(1);
+  Window a(w, 64 * sizeof(uint32_t));
+  Buffer out(w, 64 * sizeof(uint32_t));
+  EACH_RANK (w, r)
+    work<<<1, 32, 0, w.stream[r]>>>(w.dc[r], a.win[r], out.mem[r]);
+  w.sync();
+  return 0;
+}
