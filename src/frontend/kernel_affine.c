@@ -3,7 +3,12 @@
 #include "frontend/kernel_affine.h"
 #include <string.h>
 
-enum { WORK = 3000, PROOF_DEPTH = 5, BOUND_DEPTH = 16 };
+enum {
+  WORK = 3000,         /* steps of one query */
+  MOST_WORK = 1000000, /* of one kernel: about half a second */
+  PROOF_DEPTH = 5,
+  BOUND_DEPTH = 16
+};
 
 void ka_space_free(struct ka_space *s) {
   VEC_EACH(&s->atoms, a) free(a->text);
@@ -169,7 +174,7 @@ static bool term_lb(const struct ka_space *s, const struct ka_mono *m, int64_t *
 }
 
 static bool prove(struct ka_space *s, const struct ka_poly *p, int depth) {
-  if (!p->ok || s->work-- <= 0)
+  if (!p->ok || s->work-- <= 0 || s->total++ > MOST_WORK)
     return false;
   int64_t sum = 0;
   int bad = -1;
@@ -390,7 +395,7 @@ static void add_bound(struct ka_space *s, const struct ka_poly *p, int dir, stru
 
 static void search(struct ka_space *s, const struct ka_poly *p, int dir, bool no_block, int depth,
                    struct ka_bounds *out) {
-  if (!p->ok || s->work-- <= 0)
+  if (!p->ok || s->work-- <= 0 || s->total++ > MOST_WORK)
     return;
   int atom = -1;
   for (int i = 0; i < p->n; i++)

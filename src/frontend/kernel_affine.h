@@ -42,7 +42,8 @@ struct ka_space {
   VEC(struct ka_poly) cons;
   VEC(struct { int atom; bool has_lb; int64_t lb; }) undo;
   VEC(struct ka_quot) quots;
-  int work; /* steps left for one query */
+  int work;  /* steps left for one query */
+  int total; /* steps made: beyond a limit nothing more is proved */
 };
 struct ka_mark {
   size_t cons, undo;

@@ -67,7 +67,6 @@ struct ka {
   bool returned, return_many; /* of the function being inlined */
   struct ka_val result;
   int thread[3], block[3], block_dim[3], grid_dim[3]; /* atoms */
-  int64_t elem_cache;
 };
 
 /* ---- kernel_value.c ------------------------------------------------------------------------------ */

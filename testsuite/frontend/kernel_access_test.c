@@ -5,7 +5,7 @@
 #include "frontend/kernel_access.h"
 #include "kernel_run.h"
 #include "support/strbuf.h"
-#include "unit.h"
+#include "lib/unit.h"
 #include <clang-c/Index.h>
 #include <ctype.h>
 #include <stdio.h>
