@@ -19,7 +19,8 @@ for file in "$top_srcdir"/examples/*.cu; do
   name=$(basename "$file" .cu)
   # shellcheck disable=SC2086
   "$CUCOCC" -v --fast-path $mpi -o "$tmp/out.cu" "$file" 2>"$tmp/verbose"
-  command=$(grep -m 1 -e '--cuda-host-only' "$tmp/verbose" | sed "s|^[^ ]*clang[^ ]* |$CLANG |; s| -fsyntax-only||")
+  command=$(grep -m 1 -e '--cuda-host-only' "$tmp/verbose" |
+    sed "s|^[^ ]*clang[^ ]* |$CLANG |; s| -fsyntax-only||; s| -include [^ ]*cucocc[^ ]*||")
   if [ -z "$command" ]; then
     echo "cucocc -v shows no clang command" >&2
     exit 1
