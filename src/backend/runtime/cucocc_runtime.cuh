@@ -16,6 +16,7 @@
 #include <cuda/atomic>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #ifndef CUCOCC_RUNTIME
@@ -956,8 +958,41 @@ ncclResult_t with_types(ncclDataType_t type, ncclRedOp_t op, F &&f) {
     }
   }
 }
-// Only the five built-in operations run on the device; all ranks must pass the same one.
-inline bool built_in(ncclRedOp_t op) { return (int)op >= (int)ncclSum && (int)op <= (int)ncclAvg; }
+template <class T> struct TypeCode;
+template <> struct TypeCode<int8_t> { static constexpr ncclDataType_t value = ncclInt8; };
+template <> struct TypeCode<uint8_t> { static constexpr ncclDataType_t value = ncclUint8; };
+template <> struct TypeCode<int32_t> { static constexpr ncclDataType_t value = ncclInt32; };
+template <> struct TypeCode<uint32_t> { static constexpr ncclDataType_t value = ncclUint32; };
+template <> struct TypeCode<int64_t> { static constexpr ncclDataType_t value = ncclInt64; };
+template <> struct TypeCode<uint64_t> { static constexpr ncclDataType_t value = ncclUint64; };
+template <> struct TypeCode<__half> { static constexpr ncclDataType_t value = ncclFloat16; };
+template <> struct TypeCode<__nv_bfloat16> { static constexpr ncclDataType_t value = ncclBfloat16; };
+template <> struct TypeCode<float> { static constexpr ncclDataType_t value = ncclFloat32; };
+template <> struct TypeCode<double> { static constexpr ncclDataType_t value = ncclFloat64; };
+template <> struct TypeCode<__nv_fp8_e4m3> { static constexpr ncclDataType_t value = ncclFloat8e4m3; };
+template <> struct TypeCode<__nv_fp8_e5m2> { static constexpr ncclDataType_t value = ncclFloat8e5m2; };
+template <class Op> struct OpCode;
+template <> struct OpCode<Sum> { static constexpr ncclRedOp_t value = ncclSum; };
+template <> struct OpCode<Prod> { static constexpr ncclRedOp_t value = ncclProd; };
+template <> struct OpCode<Min> { static constexpr ncclRedOp_t value = ncclMin; };
+template <> struct OpCode<Max> { static constexpr ncclRedOp_t value = ncclMax; };
+template <> struct OpCode<Avg> { static constexpr ncclRedOp_t value = ncclAvg; };
+
+// Can a region made for T and Op (void: decided at run time) do this call? Operations made by the program
+// cannot run on the device, and compiling with other options than cucocc saw can change the type. All
+// ranks of a call pass the same type and operation, so all answer alike.
+template <class T, class Op> bool handles(ncclDataType_t type, ncclRedOp_t op) {
+  bool yes = (int)op >= (int)ncclSum && (int)op <= (int)ncclAvg;
+  if constexpr (!std::is_void<T>::value)
+    yes = yes && type == TypeCode<T>::value;
+  if constexpr (!std::is_void<Op>::value)
+    yes = yes && op == OpCode<Op>::value;
+  static std::atomic<bool> said{false};
+  if (!yes && !said.exchange(true))
+    fprintf(stderr, "cucocc: a reduction of type %d by operation %d uses the host call: it was not "
+                    "translated for these\n", (int)type, (int)op);
+  return yes;
+}
 
 } // namespace v1
 } // namespace cucocc
