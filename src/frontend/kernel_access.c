@@ -4,7 +4,8 @@
 #include "frontend/kernel_internal.h"
 #include <string.h>
 
-/* ---- ranges -------------------------------------------------------------------------------------- */
+/* ---- ranges
+ * -------------------------------------------------------------------------------------- */
 
 struct range {
   struct ka_poly coef[3], lo, hi;
@@ -95,8 +96,8 @@ static void common_facts(struct ka *k, int param, enum ka_mode mode) {
     ka_raise(&k->s, first->facts[i].atom, first->facts[i].lb);
 }
 
-/* The union of the accesses of PARAM in MODE, starting from each range of the first one. WHOLE: ranges
- * without blockIdx. */
+/* The union of the accesses of PARAM in MODE, starting from each range of the first one. WHOLE:
+ * ranges without blockIdx. */
 static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct range *out,
                   bool *exact) {
   struct ka_access *first = NULL;
@@ -118,8 +119,8 @@ static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct
         continue;
       bool ok = true;
       VEC_EACH(&k->accesses, a)
-        if (a->param == param && a->mode & mode && ok)
-          ok = widen(k, &r, whole ? &a->whole_lo : &a->lo, whole ? &a->whole_hi : &a->hi);
+      if (a->param == param && a->mode & mode && ok)
+        ok = widen(k, &r, whole ? &a->whole_lo : &a->lo, whole ? &a->whole_hi : &a->hi);
       if (!ok)
         continue;
       /* Exact: one access is, and covers all of it. */
@@ -183,7 +184,8 @@ static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *o
   ka_to_expr(&k->s, &extent, &out->extent);
 }
 
-/* ---- the kernel ---------------------------------------------------------------------------------- */
+/* ---- the kernel
+ * ---------------------------------------------------------------------------------- */
 
 static int builtin(struct ka *k, const char *name, int d, int64_t lb, bool outer) {
   char *text = xasprintf("%s.%c", name, "xyz"[d]);
@@ -294,8 +296,7 @@ void fe_kernel_access(CXCursor definition, struct ir_program *p, ir_id kernel) {
     fill(&k, i, KA_WRITE, &q->write);
     CXType t = ka_type(params.v[i]);
     if (t.kind == CXType_Pointer && clang_isConstQualifiedType(ka_pointee(t)) &&
-        !k.params[i].holder && !k.casts_const && !out->opaque &&
-        q->write.kind == IR_ACCESS_UNKNOWN)
+        !k.params[i].holder && !k.casts_const && !out->opaque && q->write.kind == IR_ACCESS_UNKNOWN)
       reset(&q->write, IR_ACCESS_NONE); /* a pointer to const, used as one */
     VEC_EACH(&k.accesses, a) q->atomic = q->atomic || (a->param == i && a->mode == KA_ATOMIC);
   }

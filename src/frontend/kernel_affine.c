@@ -30,7 +30,8 @@ int ka_named(struct ka_space *s, const char *text, bool has_lb, int64_t lb) {
   return ka_atom(s, text, true, has_lb, lb);
 }
 
-/* ---- arithmetic ---------------------------------------------------------------------------------- */
+/* ---- arithmetic
+ * ---------------------------------------------------------------------------------- */
 
 struct ka_poly ka_const(int64_t c) {
   struct ka_poly p = {.ok = true};
@@ -141,7 +142,8 @@ static bool mono_div(const struct ka_mono *a, const struct ka_mono *b, struct ka
   return j == b->n;
 }
 
-/* ---- proofs -------------------------------------------------------------------------------------- */
+/* ---- proofs
+ * -------------------------------------------------------------------------------------- */
 
 /* Is the product of M's atoms >= *LB >= 0? */
 static bool mono_lb(const struct ka_space *s, const struct ka_mono *m, int64_t *lb) {
@@ -237,8 +239,8 @@ void ka_assume(struct ka_space *s, const struct ka_poly *p) {
   const struct ka_poly copy = *p; /* P may be moved */
   p = &copy;
   VEC_EACH(&s->cons, c)
-    if (ka_equal(c, p))
-      return;
+  if (ka_equal(c, p))
+    return;
   VEC_PUSH(&s->cons) = copy;
   for (int i = 0; i < p->n; i++) {
     if (p->m[i].n != 1 || p->m[i].c <= 0)
@@ -274,7 +276,8 @@ void ka_leave(struct ka_space *s, struct ka_mark m) {
   }
 }
 
-/* ---- division ------------------------------------------------------------------------------------ */
+/* ---- division
+ * ------------------------------------------------------------------------------------ */
 
 /* States b*q <= a < b*q + b for quotient Q; a >= 0 holds. */
 static void bound_quotient(struct ka_space *s, const struct ka_quot *quot) {
@@ -312,8 +315,8 @@ struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct 
   }
   int atom = -1;
   VEC_EACH(&s->quots, q)
-    if (ka_equal(&q->num, a) && ka_equal(&q->den, b))
-      atom = q->atom;
+  if (ka_equal(&q->num, a) && ka_equal(&q->den, b))
+    atom = q->atom;
   if (atom < 0) {
     bool outer = true; /* of launch values only: it has a text */
     for (int i = 0; i < a->n + b->n; i++) {
@@ -347,7 +350,8 @@ struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct 
   return ka_of(atom);
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------- */
+/* ---- bounds
+ * -------------------------------------------------------------------------------------- */
 
 /* The coefficient of ATOM in P; false when ATOM occurs with a power. */
 static bool coefficient(const struct ka_poly *p, int atom, struct ka_poly *out) {

@@ -40,7 +40,12 @@ struct ka_quot {
 struct ka_space {
   VEC(struct ka_atom) atoms;
   VEC(struct ka_poly) cons;
-  VEC(struct { int atom; bool has_lb; int64_t lb; }) undo;
+  VEC(struct {
+    int atom;
+    bool has_lb;
+    int64_t lb;
+  })
+  undo;
   VEC(struct ka_quot) quots;
   int work;  /* steps left for one query */
   int total; /* steps made: beyond a limit nothing more is proved */
@@ -56,12 +61,14 @@ int ka_atom(struct ka_space *s, const char *text, bool outer, bool has_lb, int64
 int ka_named(struct ka_space *s, const char *text, bool has_lb, int64_t lb);
 struct ka_poly ka_const(int64_t c);
 struct ka_poly ka_of(int atom);
-struct ka_poly ka_add(const struct ka_poly *a, const struct ka_poly *b, int64_t scale); /* a+scale*b */
+struct ka_poly ka_add(const struct ka_poly *a, const struct ka_poly *b,
+                      int64_t scale); /* a+scale*b */
 struct ka_poly ka_mul(const struct ka_poly *a, const struct ka_poly *b);
 bool ka_equal(const struct ka_poly *a, const struct ka_poly *b);
 bool ka_is_const(const struct ka_poly *p, int64_t *out);
-/* Quotient rounded towards zero, for b >= 1 (proved here), else not ok. Without a proof of a >= 0 it is
- * not ok when FLOOR (then rounding matters), else nothing is known of it until it is at least 1. */
+/* Quotient rounded towards zero, for b >= 1 (proved here), else not ok. Without a proof of a >= 0
+ * it is not ok when FLOOR (then rounding matters), else nothing is known of it until it is at
+ * least 1. */
 struct ka_poly ka_div(struct ka_space *s, const struct ka_poly *a, const struct ka_poly *b,
                       bool floor);
 /* Is P >= 0 proved in the current scope? */
@@ -72,7 +79,8 @@ struct ka_mark ka_enter(const struct ka_space *s);
 void ka_leave(struct ka_space *s, struct ka_mark m);
 /* States ATOM >= LB until the scope ends. */
 void ka_raise(struct ka_space *s, int atom, int64_t lb);
-/* Upper (DIR 1) or lower (DIR -1) bounds of P in outer atoms only; NO_BLOCK: without blockIdx too. */
+/* Upper (DIR 1) or lower (DIR -1) bounds of P in outer atoms only; NO_BLOCK: without blockIdx too.
+ */
 void ka_bound(struct ka_space *s, const struct ka_poly *p, int dir, bool no_block,
               struct ka_bounds *out);
 /* E (initialised) = P. */

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls in kernels: atomics and loads by name, the program's own functions inlined, the rest feared. */
+/* Calls in kernels: atomics and loads by name, the program's own functions inlined, the rest
+ * feared. */
 #include "frontend/kernel_internal.h"
 #include <string.h>
 
-static bool starts(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
+static bool starts(const char *s, const char *prefix) {
+  return !strncmp(s, prefix, strlen(prefix));
+}
 
 static bool is_one_of(const char *s, const char *const *list) {
   for (; *list; list++)
@@ -62,10 +65,12 @@ static struct ka_val min_max(struct ka *k, const struct ka_val *a, const struct 
 /* Functions that are known by name; false when NAME is none of them. */
 static bool known(struct ka *k, const char *name, const fe_list *args, CXType t,
                   struct ka_val *out) {
-  static const char *const loads[] = {"__ldg", "__ldca", "__ldcg", "__ldcs", "__ldcv", "__ldlu", NULL};
+  static const char *const loads[] = {"__ldg",  "__ldca", "__ldcg", "__ldcs",
+                                      "__ldcv", "__ldlu", NULL};
   static const char *const stores[] = {"__stwb", "__stcg", "__stcs", "__stwt", NULL};
   static const char *const blocks[] = {"memcpy", "memmove", "memset", NULL};
-  static const char *const quiet[] = {"printf", "assert", "__assert_fail", "__builtin_assume", NULL};
+  static const char *const quiet[] = {"printf", "assert", "__assert_fail", "__builtin_assume",
+                                      NULL};
   struct ka_val a, b;
   struct ka_poly size;
   if (args->n >= 1 && starts(name, "atomic")) {
@@ -245,7 +250,8 @@ static struct ka_val inline_call(struct ka *k, CXCursor def, const fe_list *args
   struct ka_mark m = ka_enter(&k->s);
   for (size_t i = 0; i < bound.n; i++) {
     struct ka_var *x = &VEC_PUSH(&k->env);
-    *x = (struct ka_var){bound.v[i].key, bound.v[i].type, bound.v[i].reference, false, bound.v[i].val};
+    *x = (struct ka_var){bound.v[i].key, bound.v[i].type, bound.v[i].reference, false,
+                         bound.v[i].val};
     if (x->val.kind == KA_INT && !x->val.p.ok)
       x->val = ka_anything(k, x->type);
   }
@@ -276,12 +282,22 @@ static struct ka_val inline_call(struct ka *k, CXCursor def, const fe_list *args
   return v;
 }
 
+/* Launched from a kernel: its blocks are others. */
+static bool is_kernel(CXCursor def) {
+  fe_list l = {0};
+  bool r = false;
+  fe_children(def, &l);
+  VEC_EACH(&l, x) r = r || clang_getCursorKind(*x) == CXCursor_CUDAGlobalAttr;
+  VEC_FREE(&l);
+  return r;
+}
+
 static bool can_inline(struct ka *k, CXCursor callee, CXCursor def) {
   enum CXCursorKind kind = clang_getCursorKind(def);
-  if (clang_Cursor_isNull(def) || clang_Cursor_isNull(body_of(def)) ||
+  if (clang_Cursor_isNull(def) || clang_Cursor_isNull(body_of(def)) || is_kernel(def) ||
       (kind != CXCursor_FunctionDecl && kind != CXCursor_FunctionTemplate) ||
-      clang_Location_isInSystemHeader(clang_getCursorLocation(def)) || k->depth == KA_INLINE_DEPTH ||
-      clang_Cursor_isVariadic(callee))
+      clang_Location_isInSystemHeader(clang_getCursorLocation(def)) ||
+      k->depth == KA_INLINE_DEPTH || clang_Cursor_isVariadic(callee))
     return false;
   for (int i = 0; i < k->depth; i++)
     if (k->stack[i] == fe_decl_key(def))
@@ -319,10 +335,13 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
     VEC_EACH(&kids, x) if (clang_isExpression(clang_getCursorKind(*x))) VEC_PUSH(&args) = *x;
   struct ka_val v = ka_none();
   enum CXCursorKind kind = clang_getCursorKind(callee);
-  bool unresolved = clang_Cursor_isNull(callee) || clang_isInvalid(kind) ||
-                    kind == CXCursor_OverloadedDeclRef;
+  bool unresolved =
+      clang_Cursor_isNull(callee) || clang_isInvalid(kind) || kind == CXCursor_OverloadedDeclRef;
   bool system = !unresolved && clang_Location_isInSystemHeader(clang_getCursorLocation(callee));
   bool by_name = (unresolved && *name) || (kind == CXCursor_FunctionDecl && system);
+  for (unsigned i = 0; i < overloads; i++) /* the program's own function of that name? */
+    by_name = by_name && clang_Location_isInSystemHeader(
+                             clang_getCursorLocation(clang_getOverloadedDecl(set, i)));
   grid_sync(k, c, name, &args);
   if (by_name && known(k, name, &args, t, &v)) {
     if (!strcmp(name, "min") || !strcmp(name, "max") || !ka_is_pointer(t))
@@ -356,8 +375,8 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
     CXCursor object = fe_child(kids.v[0], 0);
     if (clang_isExpression(clang_getCursorKind(object))) {
       fe_key key;
-      struct ka_val o = ka_is_pointer(ka_type(object)) ? ka_eval(k, object)
-                                                       : ka_lvalue(k, object, &key);
+      struct ka_val o =
+          ka_is_pointer(ka_type(object)) ? ka_eval(k, object) : ka_lvalue(k, object, &key);
       struct ka_poly unknown = {0};
       if (o.kind == KA_PTR && !ka_is_pointer(ka_type(object)))
         unknown = ka_size(k, ka_type(object));
@@ -372,8 +391,8 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
     trivial = system;
   bool converts = n < 0 || (unresolved && !*name);
   /* Inside a template operators are unresolved calls: x[i] * T(2). */
-  bool op = unresolved && starts(name, "operator") &&
-            (name[8] < 'a' || name[8] > 'z') && name[8] != '(' && name[8] != '[';
+  bool op = unresolved && starts(name, "operator") && (name[8] < 'a' || name[8] > 'z') &&
+            name[8] != '(' && name[8] != '[';
   for (size_t i = 0; i < args.n; i++) {
     CXType param = {0};
     if (!unresolved && kind != CXCursor_FunctionTemplate)
@@ -419,9 +438,10 @@ struct ka_val ka_call(struct ka *k, CXCursor c) {
         k->quiet++;
         struct ka_val addr = ka_lvalue(k, bare, &key);
         k->quiet--;
-        bool read_only = op && !(strlen(name) > 9 && name[strlen(name) - 1] == '=' &&
-                                 strcmp(name, "operator==") && strcmp(name, "operator!=") &&
-                                 strcmp(name, "operator<=") && strcmp(name, "operator>=")) &&
+        bool read_only = op &&
+                         !(strlen(name) > 9 && name[strlen(name) - 1] == '=' &&
+                           strcmp(name, "operator==") && strcmp(name, "operator!=") &&
+                           strcmp(name, "operator<=") && strcmp(name, "operator>=")) &&
                          strcmp(name, "operator++") && strcmp(name, "operator--") &&
                          strcmp(name, "operator=");
         if (!read_only && !key)

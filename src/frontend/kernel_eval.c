@@ -53,8 +53,8 @@ static void expressions(CXCursor c, fe_list *out) {
   fe_list l = {0};
   fe_children(c, &l);
   VEC_EACH(&l, x)
-    if (clang_isExpression(clang_getCursorKind(*x)))
-      VEC_PUSH(out) = *x;
+  if (clang_isExpression(clang_getCursorKind(*x)))
+    VEC_PUSH(out) = *x;
   VEC_FREE(&l);
 }
 
@@ -114,7 +114,8 @@ static struct ka_poly lvalue_size(struct ka *k, CXCursor c) {
   return size_of(k, clang_getCursorType(c));
 }
 
-/* ---- blockIdx.x and friends ---------------------------------------------------------------------- */
+/* ---- blockIdx.x and friends
+ * ---------------------------------------------------------------------- */
 
 /* Does the macro definition around offset AT have a parameter called NAME? */
 static bool macro_parameter(const char *s, size_t at, char name) {
@@ -149,7 +150,8 @@ static int component(CXCursor c, const char *builtin) {
   unsigned at = 0;
   size_t size = 0, n = strlen(builtin);
   clang_getSpellingLocation(clang_getCursorLocation(c), &file, NULL, NULL, &at);
-  const char *s = file ? clang_getFileContents(clang_Cursor_getTranslationUnit(c), file, &size) : NULL;
+  const char *s =
+      file ? clang_getFileContents(clang_Cursor_getTranslationUnit(c), file, &size) : NULL;
   if (!s || at + n + 2 >= size || strncmp(s + at, builtin, n) != 0)
     return -1;
   size_t i = at + n;
@@ -186,7 +188,8 @@ static bool builtin_index(struct ka *k, CXCursor c, struct ka_val *out) {
   return builtin;
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses
+ * ----------------------------------------------------------------------------------- */
 
 static bool has_child(CXCursor c, enum CXCursorKind kind) {
   fe_list l = {0};
@@ -370,7 +373,8 @@ struct ka_val ka_lvalue(struct ka *k, CXCursor c, fe_key *key) {
   return v;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values
+ * -------------------------------------------------------------------------------------- */
 
 static struct ka_val load(struct ka *k, CXCursor c) {
   fe_key key;
@@ -400,8 +404,8 @@ static struct ka_val name(struct ka *k, CXCursor c) {
       return ka_anything(k, ka_type(d));
     char *n = fe_spelling(d);
     bool positive = ka_is_unsigned(ka_type(d));
-    struct ka_val v = ka_int(ka_of(k->depth ? ka_atom(&k->s, "", false, positive, 0)
-                                            : ka_named(&k->s, n, positive, 0)));
+    struct ka_val v = ka_int(
+        ka_of(k->depth ? ka_atom(&k->s, "", false, positive, 0) : ka_named(&k->s, n, positive, 0)));
     free(n);
     ka_set_var(k, key, ka_type(d), v);
     return v;
@@ -418,8 +422,7 @@ static struct ka_val name(struct ka *k, CXCursor c) {
 
 static struct ka_val arithmetic(struct ka *k, enum CXBinaryOperatorKind op, const struct ka_val *a,
                                 const struct ka_val *b, CXType t) {
-  if (a->kind != KA_INT || b->kind != KA_INT ||
-      (!ka_is_integer(t) && !ka_is_dependent_type(t)))
+  if (a->kind != KA_INT || b->kind != KA_INT || (!ka_is_integer(t) && !ka_is_dependent_type(t)))
     return ka_anything(k, t);
   struct ka_poly p = {0}, q, d;
   int64_t c;
@@ -551,15 +554,24 @@ static struct ka_val store(struct ka *k, fe_key key, CXCursor lhs, const struct 
 
 static enum CXBinaryOperatorKind plain(enum CXBinaryOperatorKind op) {
   switch (op) {
-  case CXBinaryOperator_MulAssign: return CXBinaryOperator_Mul;
-  case CXBinaryOperator_DivAssign: return CXBinaryOperator_Div;
-  case CXBinaryOperator_RemAssign: return CXBinaryOperator_Rem;
-  case CXBinaryOperator_AddAssign: return CXBinaryOperator_Add;
-  case CXBinaryOperator_SubAssign: return CXBinaryOperator_Sub;
-  case CXBinaryOperator_ShlAssign: return CXBinaryOperator_Shl;
-  case CXBinaryOperator_ShrAssign: return CXBinaryOperator_Shr;
-  case CXBinaryOperator_AndAssign: return CXBinaryOperator_And;
-  default: return CXBinaryOperator_Invalid;
+  case CXBinaryOperator_MulAssign:
+    return CXBinaryOperator_Mul;
+  case CXBinaryOperator_DivAssign:
+    return CXBinaryOperator_Div;
+  case CXBinaryOperator_RemAssign:
+    return CXBinaryOperator_Rem;
+  case CXBinaryOperator_AddAssign:
+    return CXBinaryOperator_Add;
+  case CXBinaryOperator_SubAssign:
+    return CXBinaryOperator_Sub;
+  case CXBinaryOperator_ShlAssign:
+    return CXBinaryOperator_Shl;
+  case CXBinaryOperator_ShrAssign:
+    return CXBinaryOperator_Shr;
+  case CXBinaryOperator_AndAssign:
+    return CXBinaryOperator_And;
+  default:
+    return CXBinaryOperator_Invalid;
   }
 }
 
@@ -739,8 +751,7 @@ struct ka_val ka_eval(struct ka *k, CXCursor c) {
         from = v.kind == KA_INT && !ka_is_integer(from) ? t : from;
       v = ka_convert(k, v, from, t);
       if (ka_is_pointer(t) && v.kind == KA_INT)
-        v = ka_is_const(&v.p, &value) && !value ? ka_local()
-                                                : (struct ka_val){.kind = KA_ANYWHERE};
+        v = ka_is_const(&v.p, &value) && !value ? ka_local() : (struct ka_val){.kind = KA_ANYWHERE};
       else if (ka_is_pointer(t) && v.kind == KA_NONE)
         v = (struct ka_val){.kind = KA_ANYWHERE};
     }
@@ -751,7 +762,8 @@ struct ka_val ka_eval(struct ka *k, CXCursor c) {
   case CXCursor_CompoundAssignOperator: {
     CXCursor l = fe_child(c, 0), r = fe_child(c, 1);
     struct ka_val rhs = ka_eval(k, r);
-    v = update(k, l, plain(clang_getCursorBinaryOperatorKind(c)), &rhs, ka_type(r), ka_type(l), false);
+    v = update(k, l, plain(clang_getCursorBinaryOperatorKind(c)), &rhs, ka_type(r), ka_type(l),
+               false);
     break;
   }
   case CXCursor_UnaryOperator:
@@ -785,7 +797,8 @@ struct ka_val ka_eval(struct ka *k, CXCursor c) {
   return v;
 }
 
-/* ---- conditions ---------------------------------------------------------------------------------- */
+/* ---- conditions
+ * ---------------------------------------------------------------------------------- */
 
 /* a + 1 - strict <= b */
 static void at_most(struct ka *k, const struct ka_val *a, const struct ka_val *b, bool strict) {
@@ -803,6 +816,11 @@ static void compare(struct ka *k, CXCursor c, bool truth) {
   k->quiet--;
   if (a.kind != KA_INT || b.kind != KA_INT)
     return;
+  if (ka_is_dependent_type(ka_type(fe_child(c, 0))) ||
+      ka_is_dependent_type(ka_type(fe_child(c, 1)))) { /* perhaps compared as unsigned numbers */
+    a.wrap = a.wrap || !ka_proved(&k->s, &a.p);
+    b.wrap = b.wrap || !ka_proved(&k->s, &b.p);
+  }
   switch (op) {
   case CXBinaryOperator_LT:
     truth ? at_most(k, &a, &b, true) : at_most(k, &b, &a, false);

@@ -3,7 +3,8 @@
 #include "frontend/kernel_internal.h"
 #include <string.h>
 
-/* ---- types --------------------------------------------------------------------------------------- */
+/* ---- types
+ * --------------------------------------------------------------------------------------- */
 
 CXType ka_type(CXCursor c) { return clang_getCanonicalType(clang_getCursorType(c)); }
 
@@ -83,17 +84,22 @@ struct ka_poly ka_size(struct ka *k, CXType t) {
   char *name = fe_type_name(clang_getUnqualifiedType(spelled));
   char *text = xasprintf("sizeof(%s)", name);
   /* The same name means another type in another function. */
-  struct ka_poly r = ka_of(k->depth ? ka_atom(&k->s, "", false, true, 1)
-                                    : ka_named(&k->s, text, true, 1));
+  struct ka_poly r =
+      ka_of(k->depth ? ka_atom(&k->s, "", false, true, 1) : ka_named(&k->s, text, true, 1));
   free(name);
   free(text);
   return r;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values
+ * -------------------------------------------------------------------------------------- */
 
-struct ka_val ka_none(void) { return (struct ka_val){.kind = KA_NONE}; }
-struct ka_val ka_int(struct ka_poly p) { return (struct ka_val){.kind = KA_INT, .p = p}; }
+struct ka_val ka_none(void) {
+  return (struct ka_val){.kind = KA_NONE};
+}
+struct ka_val ka_int(struct ka_poly p) {
+  return (struct ka_val){.kind = KA_INT, .p = p};
+}
 
 struct ka_val ka_local(void) {
   struct ka_val v = {.kind = KA_PTR, .n = 1};
@@ -132,8 +138,10 @@ struct ka_val ka_offset(struct ka *k, const struct ka_val *ptr, const struct ka_
 struct ka_val ka_convert(struct ka *k, struct ka_val v, CXType from, CXType to) {
   from = clang_getCanonicalType(from);
   to = clang_getCanonicalType(to);
-  if (ka_is_pointer(to) || ka_is_dependent_type(to) || to.kind == CXType_LValueReference)
+  if (ka_is_pointer(to) || to.kind == CXType_LValueReference)
     return v;
+  if (ka_is_dependent_type(to)) /* perhaps a short type */
+    return v.kind == KA_INT ? ka_anything(k, to) : v;
   if (!ka_is_integer(to)) {
     if (v.kind == KA_PTR && to.kind != CXType_Void && to.kind != CXType_Bool)
       ka_escape(k, &v);
@@ -209,7 +217,8 @@ struct ka_val ka_join(struct ka *k, const struct ka_val *a, const struct ka_val 
   return v;
 }
 
-/* ---- variables ----------------------------------------------------------------------------------- */
+/* ---- variables
+ * ----------------------------------------------------------------------------------- */
 
 struct ka_var *ka_find(struct ka *k, fe_key key) {
   for (size_t i = k->env.n; i-- > 0;)
@@ -251,7 +260,8 @@ void ka_forget(struct ka *k, fe_key key) {
   ka_find(k, key)->val = v;
 }
 
-/* ---- accesses ------------------------------------------------------------------------------------ */
+/* ---- accesses
+ * ------------------------------------------------------------------------------------ */
 
 void ka_escape(struct ka *k, const struct ka_val *v) {
   if (k->quiet || v->kind != KA_PTR)
@@ -329,9 +339,9 @@ void ka_global(struct ka *k, CXCursor decl) {
     return;
   char *name = fe_spelling(decl);
   VEC_EACH(&k->globals, g)
-    if (!strcmp(*g, name)) {
-      free(name);
-      return;
-    }
+  if (!strcmp(*g, name)) {
+    free(name);
+    return;
+  }
   VEC_PUSH(&k->globals) = name;
 }

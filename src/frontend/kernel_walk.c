@@ -3,11 +3,12 @@
 #include "frontend/kernel_internal.h"
 #include <string.h>
 
-/* ---- what a piece of code assigns ---------------------------------------------------------------- */
+/* ---- what a piece of code assigns
+ * ---------------------------------------------------------------- */
 
 struct change {
   fe_key key;
-  bool other;     /* assigned in a way that is neither an increment nor a decrement */
+  bool other; /* assigned in a way that is neither an increment nor a decrement */
   bool up, down;
   VEC(CXCursor) steps; /* right sides of += and -= */
 };
@@ -22,7 +23,8 @@ static struct change *change_of(changes *l, fe_key key) {
 
 static fe_key target(CXCursor c) {
   c = fe_strip(c);
-  return clang_getCursorKind(c) == CXCursor_DeclRefExpr ? fe_decl_key(clang_getCursorReferenced(c)) : 0;
+  return clang_getCursorKind(c) == CXCursor_DeclRefExpr ? fe_decl_key(clang_getCursorReferenced(c))
+                                                        : 0;
 }
 
 /* Every variable in C, which is assigned to as a whole or in a way that is not understood. */
@@ -85,10 +87,10 @@ static void collect(CXCursor c, changes *out) {
   case CXCursor_MSAsmStmt:
   case CXCursor_InitListExpr:
     VEC_EACH(&l, x)
-      if (clang_getCursorKind(*x) == CXCursor_DeclRefExpr ||
-          clang_getCursorKind(*x) == CXCursor_ParenExpr)
-        if ((key = target(*x)))
-          change_of(out, key)->other = true;
+    if (clang_getCursorKind(*x) == CXCursor_DeclRefExpr ||
+        clang_getCursorKind(*x) == CXCursor_ParenExpr)
+      if ((key = target(*x)))
+        change_of(out, key)->other = true;
     break;
   case CXCursor_LambdaExpr:
     change_all(c, out);
@@ -152,7 +154,8 @@ void ka_const_casts(struct ka *k, CXCursor c) {
   VEC_FREE(&l);
 }
 
-/* ---- loops --------------------------------------------------------------------------------------- */
+/* ---- loops
+ * --------------------------------------------------------------------------------------- */
 
 struct before {
   fe_key key;
@@ -208,7 +211,8 @@ static void arbitrary_round(struct ka *k, changes *l, const befores *old) {
         continue; /* may wrap below 0 */
       if (b->val.wrap)
         continue;
-      struct ka_poly d = x->up ? ka_add(&v->val.p, &b->val.p, -1) : ka_add(&b->val.p, &v->val.p, -1);
+      struct ka_poly d =
+          x->up ? ka_add(&v->val.p, &b->val.p, -1) : ka_add(&b->val.p, &v->val.p, -1);
       ka_assume(&k->s, &d);
       if (x->up && ka_proved(&k->s, &b->val.p) && v->val.p.n == 1) {
         struct ka_poly self = v->val.p;
@@ -235,7 +239,8 @@ static void snapshot(struct ka *k, const changes *l, befores *out) {
 }
 
 /* COND may be null. DO_LOOP: the body runs before the condition is tested. */
-static void loop(struct ka *k, const fe_list *cond, const fe_list *inc, CXCursor body, bool do_loop) {
+static void loop(struct ka *k, const fe_list *cond, const fe_list *inc, CXCursor body,
+                 bool do_loop) {
   changes l = {0};
   befores old = {0};
   VEC_EACH(cond, c) collect(*c, &l);
@@ -327,7 +332,8 @@ static void while_loop(struct ka *k, CXCursor c, bool do_loop) {
   VEC_FREE(&cond);
 }
 
-/* ---- branches ------------------------------------------------------------------------------------ */
+/* ---- branches
+ * ------------------------------------------------------------------------------------ */
 
 /* Does control never come out at the end of C? */
 static bool leaves(CXCursor c) {
@@ -390,7 +396,8 @@ static void branch(struct ka *k, CXCursor c) {
     VEC_FREE(&l);
     return;
   }
-  CXCursor cond = l.v[at], yes = l.v[at + 1], no = l.n - at == 3 ? l.v[at + 2] : clang_getNullCursor();
+  CXCursor cond = l.v[at], yes = l.v[at + 1],
+           no = l.n - at == 3 ? l.v[at + 2] : clang_getNullCursor();
   bool has_no = l.n - at == 3, yes_leaves = leaves(yes), no_leaves = has_no && leaves(no);
   ka_eval(k, cond);
   ka_env start = {0}, after = {0};
@@ -481,7 +488,15 @@ static void switch_statement(struct ka *k, CXCursor c) {
   VEC_FREE(&l);
 }
 
-/* ---- declarations -------------------------------------------------------------------------------- */
+/* ---- declarations
+ * -------------------------------------------------------------------------------- */
+
+static bool is_auto(CXCursor c) {
+  char *n = fe_type_name(clang_getCursorType(c));
+  bool r = strstr(n, "auto") != NULL;
+  free(n);
+  return r;
+}
 
 static void declare(struct ka *k, CXCursor c) {
   fe_list l = {0};
@@ -530,7 +545,7 @@ static void declare(struct ka *k, CXCursor c) {
     struct ka_val v = ka_eval(k, init);
     if (v.kind == KA_PTR && v.n && v.b[0].dependent && ka_is_dependent_type(t))
       ; /* T y = x */
-    else
+    else if (!(ka_is_dependent_type(t) && is_auto(c)))
       v = ka_convert(k, v, ka_is_integer(from) ? from : t, t);
     if (ka_is_dependent_type(t) && v.kind == KA_PTR && !v.b[0].dependent) {
       ; /* auto p = x + i: followed as a pointer */
@@ -560,6 +575,7 @@ void ka_walk(struct ka *k, CXCursor c) {
   switch (kind) {
   case CXCursor_CompoundStmt:
   case CXCursor_DeclStmt:
+  case CXCursor_UnexposedStmt: /* one with attributes: #pragma unroll */
     walk_children(k, c);
     break;
   case CXCursor_VarDecl:
@@ -611,12 +627,11 @@ void ka_walk(struct ka *k, CXCursor c) {
     ka_eval(k, c);
     break;
   default:
-    if (clang_isExpression(kind)) {
+    if (clang_isExpression(kind))
       ka_eval(k, c);
-    } else if (clang_isStatement(kind)) {
-      k->hopeless = true; /* goto, labels, try, ranges */
-    }
-    /* other declarations (using, typedef, static_assert, attributes) do nothing */
+    else if (clang_isStatement(kind) || kind == CXCursor_UnexposedDecl)
+      k->hopeless = true; /* goto, labels, try, ranges; structured bindings */
+    /* other declarations (using, typedef, static_assert) and attributes do nothing */
   }
   k->nesting--;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel access analysis against executions: kernels run on the CPU over random launches, and every
- * byte that they touch must lie inside what is claimed for its block. */
+/* The kernel access analysis against executions: kernels run on the CPU over random launches, and
+ * every byte that they touch must lie inside what is claimed for its block. */
 #include "frontend/frontend.h"
 #include "frontend/kernel_access.h"
 #include "kernel_run.h"
-#include "support/strbuf.h"
 #include "lib/unit.h"
+#include "support/strbuf.h"
 #include <clang-c/Index.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static unsigned below(unsigned n) {
   return (unsigned)(seed >> 33) % n;
 }
 
-/* ---- reading the kernels ------------------------------------------------------------------------- */
+/* ---- reading the kernels
+ * ------------------------------------------------------------------------- */
 
 static enum CXChildVisitResult find_global(CXCursor c, CXCursor parent, CXClientData data) {
   (void)parent;
@@ -54,9 +55,20 @@ static void read_kernels(const char *text) {
   char *cccl = xasprintf("%s/include/cccl", cuda);
   char *shim = xasprintf("%s/src/frontend/include", top ? top : ".");
   char *here = xasprintf("%s/testsuite/frontend", top ? top : ".");
-  const char *args[] = {"-x", "cuda", "-std=c++17", "--cuda-host-only", "-nocudalib",
-                        "--cuda-gpu-arch=sm_90", "-Wno-unknown-cuda-version", path, "-isystem", cccl,
-                        "-isystem", shim, "-I", here};
+  const char *args[] = {"-x",
+                        "cuda",
+                        "-std=c++17",
+                        "--cuda-host-only",
+                        "-nocudalib",
+                        "--cuda-gpu-arch=sm_90",
+                        "-Wno-unknown-cuda-version",
+                        path,
+                        "-isystem",
+                        cccl,
+                        "-isystem",
+                        shim,
+                        "-I",
+                        here};
   struct CXUnsavedFile file = {"kernels.cu", text, strlen(text)};
   CXIndex index = clang_createIndex(0, 1);
   CXTranslationUnit tu = NULL;
@@ -82,7 +94,8 @@ static void read_kernels(const char *text) {
 
 static int read_all(void **state) {
   (void)state;
-  read_kernels("#define PTR(T) T *\n#define CAST(T, p) (reinterpret_cast<T *>(p))\n"
+  read_kernels("#define UNROLL _Pragma(\"unroll\")\n#define PTR(T) T *\n#define CAST(T, p) "
+               "(reinterpret_cast<T *>(p))\n"
                "#include \"kernels.h\"\n");
   return 0;
 }
@@ -100,7 +113,8 @@ static const struct ir_kernel *kernel(const char *name) {
   return NULL;
 }
 
-/* ---- values of expressions ----------------------------------------------------------------------- */
+/* ---- values of expressions
+ * ----------------------------------------------------------------------- */
 
 static const struct run_config *config;
 static const struct ir_kernel *current;
@@ -190,7 +204,8 @@ static long evaluate(const struct ir_expr *e) {
   return v;
 }
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running
+ * ------------------------------------------------------------------------------------- */
 
 static unsigned long outside, inside;
 static long shrink; /* planted fault: bytes taken from the end of every range */
@@ -239,12 +254,12 @@ static void launch(int i) {
   config = &c;
   struct touched t = {0};
   VEC_EACH(&current->params, p)
-    for (int w = 0; w < 2; w++)
-      if ((w ? &p->write : &p->read)->exact) {
-        t.exact = w ? &p->write : &p->read;
-        t.param = (int)(p - current->params.v);
-        t.write = w;
-      }
+  for (int w = 0; w < 2; w++)
+    if ((w ? &p->write : &p->read)->exact) {
+      t.exact = w ? &p->write : &p->read;
+      t.param = (int)(p - current->params.v);
+      t.write = w;
+    }
   long size = t.exact ? evaluate(&t.exact->extent) : 0;
   t.bytes = xcalloc((size_t)size + 1, 1);
   run_kernel(i, &c, check, &t);
@@ -280,7 +295,8 @@ static void planted_fault(void **state) {
   shrink = 0;
 }
 
-/* ---- what is derived ----------------------------------------------------------------------------- */
+/* ---- what is derived
+ * ----------------------------------------------------------------------------- */
 
 static const struct ir_kernel_param *param(const char *k, const char *name) {
   VEC_EACH(&kernel(k)->params, p) if (!strcmp(p->name, name)) return p;
@@ -327,6 +343,8 @@ static void affine(void **state) {
   AFFINE("row_norm", "x", false, "4*cols", "0", "0", "4*cols");
   AFFINE("row_norm", "norm", true, "4", "0", "0", "4");
   AFFINE("vectors", "x", false, "16*blockDim.x", "0", "0", "16*blockDim.x");
+  AFFINE("unroll", "x", false, "16*blockDim.x", "0", "0", "16*blockDim.x");
+  AFFINE("unroll", "y", true, "4*blockDim.x", "0", "0", "4*blockDim.x");
   AFFINE("gather_rows", "index", false, "4*blockDim.x", "0", "0", "4*blockDim.x");
   AFFINE("helpers", "y", true, "8*blockDim.x", "0", "4", "8*blockDim.x - 4");
   AFFINE("templated", "y", true, "W*blockDim.x*sizeof(T)", "0", "0", "W*blockDim.x*sizeof(T)");
@@ -357,35 +375,49 @@ static void unknown(void **state) {
   UNKNOWN("do_while", "y", true);
 }
 
+/* Claimed from BASE at most. */
+static void from(const char *k, const char *name, const char *base) {
+  const struct ir_access *a = &param(k, name)->write;
+  if (a->kind != IR_ACCESS_UNKNOWN)
+    assert_string_equal(a->base.text, base);
+}
+
 /* Code that must never be claimed to be understood. */
 static void hostile(void **state) {
   (void)state;
-  read_kernels(
-      "#include <cooperative_groups.h>\n"
-      "struct view { float *p; int n; __device__ float &at(int i) { return p[i]; } };\n"
-      "__device__ int hits; __constant__ float table[4]; constexpr float scale = 2;\n"
-      "__device__ float *hidden;\n"
-      "__device__ void elsewhere(float *p);\n"
-      "__global__ void by_struct(view v, float *y) { v.at(3) = 1; y[0] = scale; }\n"
-      "__global__ void pointers(float **rows, int *n) { rows[1][2] = n[0]; }\n"
-      "__global__ void escapes(float *x, const float *c) { elsewhere(x); x[0] = c[0]; }\n"
-      "__global__ void globals(float *y) { atomicAdd(&hits, 1); y[0] = table[1]; }\n"
-      "__global__ void through_global(float *y) { hidden[0] = 1; }\n"
-      "__global__ void stored(float *y) { hidden = y; }\n"
-      "__global__ void jumps(float *y, int n) { l: y[n] = 1; if (y[0] > 0) goto l; }\n"
-      "__global__ void assembly(float *y) { asm volatile(\"st.f32 [%0], 0f00000000;\" :: \"l\"(y)); }\n"
-      "__global__ void unconst(const float *x) { *(float *)x = 1; }\n"
-      "__global__ void lambda(float *y) { auto f = [=](int i) { y[i] = 1; }; f(3); }\n"
-      "__global__ void cast(float *y, long a) { *(float *)a = 1; }\n"
-      "__global__ void synced(float *y) {\n"
-      "  cooperative_groups::this_grid().sync(); y[threadIdx.x] = 1; }\n"
-      "__global__ void local_array(float *y) { float *p[2] = {y, y}; p[1][7] = 1; }\n"
-      "__global__ void address_taken(float *y, int n) {\n"
-      "  int i = threadIdx.x; int *p = &i; if (i < n) { *p = 1000; y[i] = 1; } }\n"
-      "__global__ void declared(float *y);\n"
-      "template <class T> __global__ void functor(T f, float *y) { f(y); }\n"
-      "template <class T> __device__ void count(T *p, int i) { hits++; p[i] = 0; }\n"
-      "template <class T> __global__ void overloaded(T *y) { count(y, 1); }\n");
+  read_kernels("#include <cooperative_groups.h>\n"
+               "struct view { float *p; int n; __device__ float &at(int i) { return p[i]; } };\n"
+               "__device__ int hits; __constant__ float table[4]; constexpr float scale = 2;\n"
+               "__device__ float *hidden;\n"
+               "__device__ void elsewhere(float *p);\n"
+               "__global__ void by_struct(view v, float *y) { v.at(3) = 1; y[0] = scale; }\n"
+               "__global__ void pointers(float **rows, int *n) { rows[1][2] = n[0]; }\n"
+               "__global__ void escapes(float *x, const float *c) { elsewhere(x); x[0] = c[0]; }\n"
+               "__global__ void globals(float *y) { atomicAdd(&hits, 1); y[0] = table[1]; }\n"
+               "__global__ void through_global(float *y) { hidden[0] = 1; }\n"
+               "__global__ void stored(float *y) { hidden = y; }\n"
+               "__global__ void jumps(float *y, int n) { l: y[n] = 1; if (y[0] > 0) goto l; }\n"
+               "__global__ void assembly(float *y) { asm volatile(\"st.f32 [%0], 0f00000000;\" :: "
+               "\"l\"(y)); }\n"
+               "__global__ void unconst(const float *x) { *(float *)x = 1; }\n"
+               "__global__ void lambda(float *y) { auto f = [=](int i) { y[i] = 1; }; f(3); }\n"
+               "__global__ void cast(float *y, long a) { *(float *)a = 1; }\n"
+               "__global__ void synced(float *y) {\n"
+               "  cooperative_groups::this_grid().sync(); y[threadIdx.x] = 1; }\n"
+               "__global__ void local_array(float *y) { float *p[2] = {y, y}; p[1][7] = 1; }\n"
+               "__global__ void address_taken(float *y, int n) {\n"
+               "  int i = threadIdx.x; int *p = &i; if (i < n) { *p = 1000; y[i] = 1; } }\n"
+               "__global__ void declared(float *y);\n"
+               "template <class T> __global__ void functor(T f, float *y) { f(y); }\n"
+               "struct two { int a, b; };\n"
+               "__device__ two pair(const float *x) { return {(int)x[9], 2}; }\n"
+               "__global__ void bindings(float *y) { auto [a, b] = pair(y); y[b] = a; }\n"
+               "template <class I> __global__ void index_type(float *y, I n) {\n"
+               "  int i = (int)threadIdx.x - 5; if (n <= i) y[i] = 1; }\n"
+               "__device__ int min(float *p, int n) { p[n] = 1; return n; }\n"
+               "template <class T> __global__ void own_min(float *y, T n) { min(y, (int)n); }\n"
+               "template <class T> __device__ void count(T *p, int i) { hits++; p[i] = 0; }\n"
+               "template <class T> __global__ void overloaded(T *y) { count(y, 1); }\n");
   UNKNOWN("by_struct", "v", true);
   WHOLE("by_struct", "y", true, "0", "4");
   assert_true(param("by_struct", "v")->pointer);
@@ -409,6 +441,9 @@ static void hostile(void **state) {
   UNKNOWN("declared", "y", true);
   UNKNOWN("functor", "y", true);
   UNKNOWN("functor", "f", true);
+  UNKNOWN("bindings", "y", true);
+  from("index_type", "y", "-20");
+  UNKNOWN("own_min", "y", true);
   UNKNOWN("overloaded", "y", true);
   assert_int_equal(kernel("overloaded")->device_globals.n, 1);
   assert_true(kernel("declared")->opaque);
@@ -423,8 +458,8 @@ int main(void) {
     return 77;
   }
   free(cuda);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(affine),     cmocka_unit_test(whole),         cmocka_unit_test(unknown),
-      cmocka_unit_test(executions), cmocka_unit_test(planted_fault), cmocka_unit_test(hostile)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(affine),        cmocka_unit_test(whole),
+                                     cmocka_unit_test(unknown),       cmocka_unit_test(executions),
+                                     cmocka_unit_test(planted_fault), cmocka_unit_test(hostile)};
   return cmocka_run_group_tests(tests, read_all, drop_all);
 }

@@ -7,9 +7,7 @@
 
 static run_access *report;
 static void *report_data;
-static struct dim {
-  unsigned x, y, z;
-} blockIdx, threadIdx, blockDim, gridDim;
+static struct dim { unsigned x, y, z; } blockIdx, threadIdx, blockDim, gridDim;
 
 static void record(int param, long begin, std::size_t size, bool write) {
   const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
@@ -82,6 +80,7 @@ static int max(int a, int b) { return a > b ? a : b; }
 #define __device__ static
 #define __shared__ static
 #define __syncthreads() ((void)0)
+#define UNROLL
 using std::size_t;
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
@@ -108,6 +107,7 @@ static const entry table[] = {
     {"row_norm", [](const int *v) { row_norm(f(0), cf(1), f(2), v[0]); }},
     {"vectors", [](const int *v) { vectors(f(0), cf(1), v[0]); }},
     {"unrolled_tail", [](const int *v) { unrolled_tail(f(0), cf(1), v[0]); }},
+    {"unroll", [](const int *v) { unroll(f(0), cf(1), v[0]); }},
     {"gather_rows", [](const int *v) { gather_rows(f(0), cf(1), pointer<const int>{2}, v[0]); }},
     {"histogram",
      [](const int *v) { histogram(pointer<int>{0}, pointer<const unsigned char>{1}, v[0]); }},

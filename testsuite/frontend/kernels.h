@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels of the access tests, read twice: by libclang as CUDA, and by kernel_run.cc as C++ in which
- * PTR(T) records what is touched. The order of their parameters is that of kernel_run.cc's table. */
+/* Kernels of the access tests, read twice: by libclang as CUDA, and by kernel_run.cc as C++ in
+ * which PTR(T) records what is touched. The order of their parameters is that of kernel_run.cc's
+ * table. */
 #define TILE 4
 #define GID (blockIdx.x * blockDim.x + threadIdx.x)
 #define AT(d) blockIdx.d *blockDim.d + threadIdx.d
@@ -107,6 +108,19 @@ __global__ void unrolled_tail(PTR(float) y, PTR(const float) x, int n) {
   }
   for (; i < n; i++)
     y[i] = x[i];
+}
+
+__global__ void unroll(PTR(float) y, PTR(const float) x, int n) {
+  int first = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  float s = 0;
+  UNROLL
+  for (int j = 0; j < 4; j++)
+    if (first + j < n)
+      s += x[first + j];
+  for (int d = 4; d > 0; d >>= 1)
+    s += d;
+  if (first < n)
+    y[first / 4] = s;
 }
 
 __global__ void gather_rows(PTR(float) y, PTR(const float) x, PTR(const int) index, int n) {
