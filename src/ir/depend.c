@@ -37,11 +37,12 @@ struct depend {
   struct leaf *leaves; /* by node */
   struct edges edges;
   struct history history;
-  int events, comms, host, data, globals; /* first lists; streams begin at 0 */
-  ir_id loop;                             /* walked for the second time, or -1 */
-  int low, high;                          /* entries of its first walk */
-  int own;                                /* first entry of the current leaf */
-  ints later;                             /* hidden when the group ends */
+  int events, comms, host, data,
+      globals;   /* first lists; streams begin at 0, their own work in the middle */
+  ir_id loop;    /* walked for the second time, or -1 */
+  int low, high; /* entries of its first walk */
+  int own;       /* first entry of the current leaf */
+  ints later;    /* hidden when the group ends */
   VEC(struct candidate) candidates;
   ints replaced;
   bool coarse; /* too many edges: every use is of the whole class of buffers */
@@ -78,23 +79,28 @@ static struct leaf *leaf_of(struct depend *d, ir_id id) {
   return l;
 }
 
-/* Marks the members of groups that speak for the others on their stream. */
+/* Marks the leaves that have order edges. In a group, a member is silent when one before it on the
+ * same stream, which is executed whenever it is, speaks for both. */
 static void mark_ordered(struct depend *d) {
-  size_t streams = d->p->streams.n + 1;
-  ir_id *seen = xmalloc(streams * sizeof *seen);
-  for (size_t i = 0; i < streams; i++)
-    seen[i] = -1;
+  enum { MOST_SPEAKERS = 16 };
+  VEC(ir_id) speakers = {0};
+  ir_id group = -1;
   for (int i = 0; i < d->tree->leaves; i++) {
     ir_id id = d->tree->order[i], g = d->tree->group[id];
     const struct ir_node *n = &d->p->nodes.v[id];
     d->leaves[id].ordered = true;
+    if (g != group)
+      speakers.n = 0;
+    group = g;
     if (g < 0 || n->kind != IR_COLLECTIVE)
       continue;
-    ir_id *s = &seen[n->stream + 1];
-    d->leaves[id].ordered = *s != g;
-    *s = g;
+    VEC_EACH(&speakers, s)
+    if (d->p->nodes.v[*s].stream == n->stream && tree_dominates(d->tree, *s, id))
+      d->leaves[id].ordered = false;
+    if (d->leaves[id].ordered && speakers.n < MOST_SPEAKERS)
+      VEC_PUSH(&speakers) = id;
   }
-  free(seen);
+  VEC_FREE(&speakers);
 }
 
 /* ---- context of a pair
@@ -114,10 +120,22 @@ static bool reportable(const struct depend *d, int entry, ir_id x, bool per_devi
          tree_carrying_loop(d->tree, e->leaf, x, per_device) == d->loop;
 }
 
-/* Does Y come before X in every iteration that executes both? */
+/* The largest loop inside the one that is walked for the second time from which ENTRY can be
+ * carried to X, or -1. */
+static ir_id inner_loop(const struct depend *d, int entry, ir_id x, bool per_device) {
+  ir_id l = tree_carrying_loop(d->tree, d->history.entries.v[entry].leaf, x, per_device), r = -1;
+  for (; l >= 0 && l != d->loop; l = d->p->nodes.v[l].parent)
+    if (d->p->nodes.v[l].kind == IR_LOOP &&
+        !(per_device && d->p->nodes.v[l].u.control.over_devices))
+      r = l;
+  return l == d->loop ? r : -1;
+}
+
+/* Does Y come before X in every iteration, and is each executed whenever the other is? Then what
+ * holds within an iteration need not be said from one to the next again. */
 static bool before(const struct depend *d, ir_id y, ir_id x) {
-  return d->tree->position[y] < d->tree->position[x] && !tree_exclusive(d->tree, y, x) &&
-         !tree_same_group(d->tree, y, x);
+  return d->tree->position[y] < d->tree->position[x] && tree_dominates(d->tree, y, x) &&
+         tree_dominates(d->tree, x, y) && !tree_same_group(d->tree, y, x);
 }
 
 /* ---- order
@@ -125,7 +143,7 @@ static bool before(const struct depend *d, ir_id y, ir_id x) {
 
 static bool list_per_device(const struct depend *d, int list) {
   if (list < d->events)
-    return d->p->streams.v[list].per_device;
+    return d->p->streams.v[(size_t)list % d->p->streams.n].per_device;
   if (list < d->comms)
     return d->p->events.v[list - d->events].per_device;
   return list < d->host && d->p->comms.v[list - d->comms].per_device;
@@ -158,7 +176,8 @@ static bool redundant(const struct depend *d, const struct candidate *c, ir_id x
     const struct history_entry *f = &d->history.entries.v[o->entry];
     if (o->entry > c->entry && f->leaf != e->leaf && !o->may &&
         (e->list == d->host || edges_ordered(&d->edges, e->leaf, f->leaf)) &&
-        !tree_same_group(d->tree, f->leaf, x) && tree_dominates(d->tree, f->leaf, x))
+        !tree_same_group(d->tree, f->leaf, x) &&
+        tree_dominates(d->tree, f->leaf, from_before(d, o->entry) ? d->loop : x))
       return true;
   }
   return false;
@@ -166,7 +185,10 @@ static bool redundant(const struct depend *d, const struct candidate *c, ir_id x
 
 /* The lists that touch T is about: [*first, *last). */
 static void lists_of(const struct depend *d, const struct effect_touch *t, int *first, int *last) {
-  int base = t->resource == EFFECT_EVENT ? d->events : t->resource == EFFECT_COMM ? d->comms : 0;
+  int base = t->resource == EFFECT_EVENT      ? d->events
+             : t->resource == EFFECT_COMM     ? d->comms
+             : t->resource == EFFECT_OWN_WORK ? d->events / 2
+                                              : 0;
   *first = base + t->id;
   *last = *first + 1;
   if (t->resource == EFFECT_ALL_STREAMS) {
@@ -204,11 +226,14 @@ static void find_order(struct depend *d, ir_id x, const struct leaf *l) {
                                          .may = c->may});
 }
 
+/* Hides ENTRY, which X replaces: at once, or for the other members of X's group when the group
+ * ends, if X has been executed then. */
 static void hide(struct depend *d, ir_id x, int entry) {
-  if (d->tree->group[x] >= 0)
-    VEC_PUSH(&d->later) = entry;
-  else
+  ir_id group = d->tree->group[x];
+  if (group < 0)
     history_hide(&d->history, entry);
+  else if (tree_dominates(d->tree, x, group))
+    VEC_PUSH(&d->later) = entry;
 }
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
@@ -276,28 +301,28 @@ static int data_list(const struct depend *d, ir_id buffer) {
   return buffer < -1 ? d->globals + (-2 - buffer) : d->data + alias_class(d->alias, buffer);
 }
 
-/* How many of the loops around both have the same iteration at ENTRY and at X, in the walk's view?
- */
-static unsigned common_levels(const struct depend *d, int entry, ir_id x, bool carried) {
+/* How many of the loops around both have the same iteration at ENTRY and at X, which are in
+ * different iterations of LOOP (or in one, if -1)? */
+static unsigned common_levels(const struct depend *d, int entry, ir_id x, ir_id loop) {
   ir_id c = tree_common(d->tree, d->history.entries.v[entry].leaf, x);
   int level = d->tree->level[c];
-  if (carried && level >= d->tree->level[d->loop])
-    level = d->tree->level[d->loop] - 1;
+  if (loop >= 0 && level >= d->tree->level[loop])
+    level = d->tree->level[loop] - 1;
   return (unsigned)level;
 }
 
 /* 0 no, 1 maybe, 2 certain. */
 static int conflict(const struct depend *d, int entry, ir_id x, const struct effect_use *u,
-                    const struct range *r, bool carried) {
+                    const struct range *r, ir_id loop) {
   const struct history_entry *e = &d->history.entries.v[entry];
   if (d->coarse || e->buffer < 0 || u->buffer < 0)
     return 1;
   if (e->buffer != u->buffer)
     return alias_may(d->alias, e->buffer, u->buffer);
   const struct ir_buffer *b = &d->p->buffers.v[u->buffer];
-  if (b->reassigned || (carried && !alias_stable(d->p, u->buffer)))
+  if (b->reassigned || (loop >= 0 && !alias_stable(d->p, u->buffer)))
     return 1;
-  int c = range_overlap(e->range, r, common_levels(d, entry, x, carried));
+  int c = range_overlap(e->range, r, common_levels(d, entry, x, loop));
   return c == 2 && (e->may || u->may) ? 1 : c;
 }
 
@@ -313,12 +338,17 @@ static void data_edge(struct depend *d, int entry, ir_id x, const struct effect_
   bool per_device = u->buffer >= 0 && d->p->buffers.v[u->buffer].per_device && e->buffer >= 0 &&
                     d->p->buffers.v[e->buffer].per_device;
   bool carried;
-  if (!reportable(d, entry, x, per_device, &carried))
-    return;
-  int c = conflict(d, entry, x, u, r, carried);
+  if (!reportable(d, entry, x, per_device, &carried)) {
+    if (!carried || entry < d->low || entry >= d->high)
+      return;
+    ir_id inner = inner_loop(d, entry, x, per_device);
+    if (inner < 0 || conflict(d, entry, x, u, r, inner))
+      return; /* not in the loop, or carried by a loop inside already */
+  }
+  int c = conflict(d, entry, x, u, r, d->loop);
   if (!c)
     return;
-  if (carried && before(d, e->leaf, x) && conflict(d, entry, x, u, r, false))
+  if (carried && before(d, e->leaf, x) && conflict(d, entry, x, u, r, -1))
     return; /* implied: it holds within each iteration, and the one that writes follows itself */
   edges_add(&d->edges, (struct ir_dep){.from = e->leaf,
                                        .to = x,
@@ -352,7 +382,8 @@ static enum replaces replaces(const struct depend *d, int entry, ir_id x,
   if (u->buffer < 0 || !r->known)
     return LOOSELY;
   bool within = (e->range->known &&
-                 range_within(r, e->range, common_levels(d, entry, x, from_before(d, entry)))) ||
+                 range_within(r, e->range,
+                              common_levels(d, entry, x, from_before(d, entry) ? d->loop : -1))) ||
                 is_whole(d, u->buffer, r);
   if (!within || d->p->buffers.v[u->buffer].reassigned)
     return NOT;
@@ -487,7 +518,7 @@ void depend(struct ir_program *p, const struct tree *tree, const struct effects_
   struct depend d = {.p = p, .tree = tree, .table = effects, .loop = -1};
   d.alias = alias_new(p);
   d.leaves = xcalloc(p->nodes.n + 1, sizeof *d.leaves);
-  d.events = (int)p->streams.n;
+  d.events = 2 * (int)p->streams.n;
   d.comms = d.events + (int)p->events.n;
   d.host = d.comms + (int)p->comms.n;
   d.data = d.host + 1;

@@ -43,6 +43,8 @@ static void on_stream(const struct ir_program *p, struct effects *out, ir_id str
     return;
   }
   touch(out, EFFECT_STREAM, stream, kind)->reads = reads;
+  if (!reads)
+    touch(out, EFFECT_OWN_WORK, stream, kind)->only = true;
   if (p->streams.v[stream].is_default)
     for (size_t i = 0; i < p->streams.n; i++)
       if ((ir_id)i != stream && !p->streams.v[i].non_blocking)
@@ -64,7 +66,7 @@ static void sync_effects(const struct ir_program *p, const struct ir_node *n, st
     break;
   case IR_SYNC_STREAM:
     if (n->stream >= 0)
-      touch(out, EFFECT_STREAM, n->stream, IR_DEP_HOST);
+      touch(out, EFFECT_OWN_WORK, n->stream, IR_DEP_HOST)->reads = true;
     else
       touch(out, EFFECT_ALL_STREAMS, -1, IR_DEP_HOST)->may = true;
     out->blocks = true;
@@ -235,10 +237,11 @@ static void call_effects(const struct effects_table *t, const struct ir_node *n,
   bool unsure = false;
   for (size_t i = 0; i < s->touches.n; i++) {
     struct effect_touch x = s->touches.v[i];
-    const char *owner = x.id < 0                      ? ""
-                        : x.resource == EFFECT_STREAM ? p->streams.v[x.id].function
-                        : x.resource == EFFECT_EVENT  ? p->events.v[x.id].function
-                                                      : p->comms.v[x.id].function;
+    const char *owner = x.id < 0 ? ""
+                        : x.resource == EFFECT_STREAM || x.resource == EFFECT_OWN_WORK
+                            ? p->streams.v[x.id].function
+                        : x.resource == EFFECT_EVENT ? p->events.v[x.id].function
+                                                     : p->comms.v[x.id].function;
     if (x.id >= 0 && is_local(owner, f)) {
       unsure = unsure || x.resource == EFFECT_STREAM;
       continue;

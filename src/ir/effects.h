@@ -15,7 +15,9 @@ struct effect_use {
 };
 
 /* A touch of an order resource. */
-enum effect_resource { EFFECT_STREAM, EFFECT_ALL_STREAMS, EFFECT_EVENT, EFFECT_COMM };
+/* A stream, as work on it is ordered (stream 0 takes part in the order of others), and as the host waits for
+ * it (its own work only). */
+enum effect_resource { EFFECT_STREAM, EFFECT_OWN_WORK, EFFECT_ALL_STREAMS, EFFECT_EVENT, EFFECT_COMM };
 struct effect_touch {
   enum effect_resource resource;
   ir_id id;

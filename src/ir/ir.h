@@ -302,10 +302,12 @@ struct ir_function {
  * Dependences join leaves of one function. They are reduced: an edge that other edges imply may be left
  * out, so ask for paths, not for single edges. Data: one edge for a pair of leaves and a buffer, with the
  * strongest hazard (RAW, then WAW, then WAR). Order: the leaves of a group on one stream start and end
- * together; their order edges are given at the first of them only.
+ * together; their order edges are given at the first of them only. The record of an event is ordered
+ * after what it records, and only waits for the event after it.
  *
- * Carried dependences go from one iteration of the innermost common loop to the next. Loops over the
- * process's devices do not count for entities that exist per device, nor do loops inside a group, whose
+ * Carried dependences go from one iteration of a loop, the innermost common one unless the ranges are
+ * disjoint there, to later ones (also when the loop is executed again). Loops over the process's devices
+ * do not count for entities that exist per device, nor do loops inside a group, whose
  * iterations are unordered. The arms of a branch exclude each other and have no edges between them. */
 
 enum ir_dep_kind {
@@ -317,8 +319,8 @@ struct ir_dep {
   ir_id from, to;        /* leaves; TO comes after FROM (or in the next iteration, when CARRIED) */
   enum ir_dep_kind kind;
   ir_id buffer;          /* data dependences */
-  bool carried;          /* by the innermost common loop (see above) */
-  ir_id loop;            /* that loop, -1 when not carried */
+  bool carried;          /* from one iteration of LOOP to later ones */
+  ir_id loop;            /* -1 when not carried */
   bool may;              /* only possible, not certain: ranges or aliases are not known exactly */
 };
 

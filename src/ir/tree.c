@@ -68,6 +68,8 @@ bool tree_same_group(const struct tree *t, ir_id a, ir_id b) {
 
 bool tree_dominates(const struct tree *t, ir_id a, ir_id b) {
   ir_id c = tree_common(t, a, b);
+  if (t->p->nodes.v[c].kind == IR_BRANCH)
+    return false;
   for (ir_id x = t->p->nodes.v[a].parent; x != c && x >= 0; x = t->p->nodes.v[x].parent)
     if (t->p->nodes.v[x].kind == IR_BRANCH || t->p->nodes.v[x].kind == IR_LOOP)
       return false;
