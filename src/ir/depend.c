@@ -11,7 +11,7 @@
 enum {
   MOST_REPLACED = 32, /* replaced entries kept in a list, for the sake of certain edges */
   MOST_REDUCED = 48,  /* order edges into one leaf beyond which reduction is not tried */
-  MANY_EDGES = 64     /* edges a leaf, on average, beyond which ranges are given up */
+  MANY_EDGES = 24     /* edges a leaf, on average, beyond which ranges are given up */
 };
 
 struct leaf {
@@ -332,6 +332,16 @@ static enum ir_dep_kind hazard(unsigned earlier, unsigned later) {
   return earlier & IR_WRITE ? IR_DEP_WAW : IR_DEP_WAR;
 }
 
+/* Is a possible edge from E to X implied by a later access that conflicts with both, and is
+ * executed whenever X is? */
+static bool through_replacement(const struct depend *d, const struct history_entry *e, ir_id x) {
+  if (e->replaced_by < 0)
+    return false;
+  const struct history_entry *r = &d->history.entries.v[e->replaced_by];
+  return r->linked && r->leaf != x && !tree_same_group(d->tree, r->leaf, x) &&
+         tree_dominates(d->tree, r->leaf, from_before(d, e->replaced_by) ? d->loop : x);
+}
+
 static void data_edge(struct depend *d, int entry, ir_id x, const struct effect_use *u,
                       const struct range *r) {
   const struct history_entry *e = &d->history.entries.v[entry];
@@ -350,6 +360,8 @@ static void data_edge(struct depend *d, int entry, ir_id x, const struct effect_
     return;
   if (carried && before(d, e->leaf, x) && conflict(d, entry, x, u, r, -1))
     return; /* implied: it holds within each iteration, and the one that writes follows itself */
+  if (c < 2 && through_replacement(d, e, x))
+    return;
   edges_add(&d->edges, (struct ir_dep){.from = e->leaf,
                                        .to = x,
                                        .kind = hazard(e->mode, u->mode),
@@ -450,20 +462,26 @@ static void walk_loop(struct depend *d, const struct ir_node *n) {
     history_leave(h, second);
     d->loop = -1;
   }
-  history_leave(h, first);
+  if (!d->coarse) /* else a path through the body has to do */
+    history_leave(h, first);
 }
 
 static void walk_branch(struct depend *d, const struct ir_node *n) {
   struct history *h = &d->history;
-  ints parked = {0};
+  ints parked = {0}, replaced = {0};
   for (size_t i = 0; i < n->children.n; i++) {
     struct history_scope arm = history_enter(h);
     walk(d, n->children.v[i]);
+    for (size_t k = arm.undo; d->coarse && k < h->undo.n; k++)
+      if ((size_t)h->undo.v[k] < arm.entries)
+        VEC_PUSH(&replaced) = h->undo.v[k];
     history_leave(h, arm);
     history_park(h, arm, &parked);
   }
   VEC_EACH(&parked, e) history_show(h, *e);
+  VEC_EACH(&replaced, e) history_hide(h, *e);
   VEC_FREE(&parked);
+  VEC_FREE(&replaced);
 }
 
 static void walk_group(struct depend *d, const struct ir_node *n) {

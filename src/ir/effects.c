@@ -116,8 +116,20 @@ static ir_id device_global(const struct effects_table *t, const char *name) {
 static void call_effects(const struct effects_table *t, const struct ir_node *n,
                          struct effects *out);
 
+static bool writes_host_memory(const struct ir_program *p, const struct ir_node *n) {
+  if (n->kind == IR_COPY && n->u.copy.kind == IR_COPY_D2H)
+    return true;
+  VEC_EACH(&n->operands, o)
+  if ((o->mode & IR_WRITE) && o->buffer >= 0 &&
+      (p->buffers.v[o->buffer].origin == IR_ORIGIN_HOST ||
+       p->buffers.v[o->buffer].origin == IR_ORIGIN_OTHER))
+    return true;
+  return false;
+}
+
 void effects_of(const struct effects_table *t, const struct ir_node *n, struct effects *out) {
   const struct ir_program *p = t->p;
+  out->to_host = n->kind != IR_CALL && writes_host_memory(p, n);
   for (size_t i = 0; i < n->operands.n; i++) {
     const struct ir_operand *o = &n->operands.v[i];
     if (n->kind != IR_CALL || o->arg < 0) /* else it only says what an argument is */
@@ -251,6 +263,7 @@ static void call_effects(const struct effects_table *t, const struct ir_node *n,
   }
   if (unsure)
     touch(out, EFFECT_ALL_STREAMS, -1, IR_DEP_STREAM)->may = true;
+  out->to_host = out->to_host || s->to_host;
   out->blocks = out->blocks || s->blocks;
   out->computes = out->computes || s->computes;
   out->communicates = out->communicates || s->communicates;
@@ -307,7 +320,8 @@ static bool merge(const struct effects_table *t, struct effects *s, const struct
     }
   }
   grew = grew || (e->blocks && !s->blocks) || (e->computes && !s->computes) ||
-         (e->communicates && !s->communicates);
+         (e->communicates && !s->communicates) || (e->to_host && !s->to_host);
+  s->to_host = s->to_host || e->to_host;
   s->blocks = s->blocks || e->blocks;
   s->computes = s->computes || e->computes;
   s->communicates = s->communicates || e->communicates;

@@ -31,6 +31,7 @@ struct effects {
   VEC(struct effect_use) uses;
   VEC(struct effect_touch) touches;
   bool blocks;    /* the host waits until it is done */
+  bool to_host;   /* the host can read what it writes, once it has waited for it */
   bool computes, communicates;
 };
 

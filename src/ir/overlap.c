@@ -86,10 +86,10 @@ static int level_after(const struct tree *t, ir_id start, const struct ir_dep *d
   return l < level ? l : level;
 }
 
-enum follow { DATA_EDGES, ALL_EDGES, TO_BLOCKER };
+enum follow { DATA_EDGES, ORDER_EDGES, TO_BLOCKER };
 
 static bool follows(const struct ir_dep *d, enum follow f) {
-  return f == ALL_EDGES || (d->kind <= IR_DEP_WAW) == (f == DATA_EDGES);
+  return (d->kind <= IR_DEP_WAW) == (f == DATA_EDGES);
 }
 
 /* Spreads from what is queued in S, within leaf positions [LOW, HIGH). */
@@ -140,7 +140,7 @@ static void learn(struct overlap *o, ir_id n, int level, int low, int high) {
 
 static void search_from(struct overlap *o, ir_id a, int low, int high) {
   begin(o, &o->order, a);
-  spread(o, &o->order, a, ALL_EDGES, low, high);
+  spread(o, &o->order, a, ORDER_EDGES, low, high);
   begin(o, &o->data, a);
   spread(o, &o->data, a, DATA_EDGES, low, high);
   o->learned.n = 0;
@@ -225,7 +225,6 @@ static void explain_order(const struct overlap *o, struct strbuf *b, ir_id to) {
       add_reason(b, xstrdup("the communicator"));
       break;
     default:
-      add_reason(b, xasprintf("%s of others", ir_dep_name(d->kind)));
       break;
     }
   }
@@ -349,28 +348,14 @@ static void pairs_of(struct overlap *o, ir_id a) {
 /* ---- preparation
  * --------------------------------------------------------------------------------- */
 
-/* Can the host read what N writes once it has waited for it? */
-static bool writes_host_memory(const struct ir_program *p, const struct ir_node *n) {
-  if (n->kind == IR_COPY && n->u.copy.kind == IR_COPY_D2H)
-    return true;
-  VEC_EACH(&n->operands, op)
-  if ((op->mode & IR_WRITE) && op->buffer >= 0 &&
-      (p->buffers.v[op->buffer].origin == IR_ORIGIN_HOST ||
-       p->buffers.v[op->buffer].origin == IR_ORIGIN_OTHER))
-    return true;
-  return false;
-}
-
 static void find_roles(struct overlap *o) {
   VEC_EACH(&o->p->nodes, n) {
     if (!ir_node_is_leaf(n))
       continue;
     struct effects e = {0};
     effects_of(o->table, n, &e);
-    bool call = n->kind == IR_CALL && e.communicates && e.blocks;
     o->role[n->id] = (unsigned char)((e.communicates ? COMM : 0) | (e.computes ? COMPUTE : 0) |
-                                     (e.blocks ? BLOCKS : 0) |
-                                     (call || writes_host_memory(o->p, n) ? TO_HOST : 0));
+                                     (e.blocks ? BLOCKS : 0) | (e.to_host ? TO_HOST : 0));
     effects_free(&e);
   }
 }

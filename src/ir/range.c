@@ -48,6 +48,7 @@ void range_init(struct range *r, const struct ir_operand *o, const struct ir_nod
   r->offset = &o->offset;
   r->known = true;
   r->exact = o->exact;
+  r->fixed = !r->offset->terms.n && !r->end.terms.n;
   r->offset_varies = levels_that_change(&o->offset, loops, n, per_device);
   r->end_varies = r->offset_varies | levels_that_change(&o->size, loops, n, per_device);
 }
@@ -70,6 +71,10 @@ static bool difference(struct side x, struct side y, unsigned common, int64_t *o
 int range_overlap(const struct range *a, const struct range *b, unsigned common) {
   if (!a->known || !b->known)
     return 1;
+  if (a->fixed && b->fixed)
+    return a->offset->constant >= b->end.constant || b->offset->constant >= a->end.constant ? 0
+           : a->exact && b->exact                                                           ? 2
+                                                                                            : 1;
   struct side ao = {a->offset, a->offset_varies}, bo = {b->offset, b->offset_varies};
   struct side ae = {&a->end, a->end_varies}, be = {&b->end, b->end_varies};
   int64_t d;
@@ -92,6 +97,8 @@ bool range_within(const struct range *a, const struct range *b, unsigned common)
   struct side ao = {a->offset, a->offset_varies}, bo = {b->offset, b->offset_varies};
   struct side ae = {&a->end, a->end_varies}, be = {&b->end, b->end_varies};
   int64_t d;
+  if (a->fixed && b->fixed)
+    return a->offset->constant <= b->offset->constant && b->end.constant <= a->end.constant;
   return a->known && b->known && difference(ao, bo, common, &d) && d <= 0 &&
          difference(be, ae, common, &d) && d <= 0;
 }

@@ -12,6 +12,7 @@ struct range {
   struct ir_expr end;
   bool known;  /* else anything in the buffer */
   bool exact;  /* all of it is touched */
+  bool fixed;  /* known, and both bounds are constants */
   uint64_t offset_varies, end_varies;
 };
 
