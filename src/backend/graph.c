@@ -4,6 +4,7 @@
 #include "backend/graph_draw.h"
 #include "support/io.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <graphviz/gvc.h>
 #include <signal.h>
 #include <string.h>
@@ -75,6 +76,9 @@ static _Noreturn void lay_out(Agraph_t *g, const char *format, int fd) {
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     signal(signals[i], SIG_DFL);
   alarm(LONGEST_LAYOUT);
+  int null = open("/dev/null", O_WRONLY); /* what libraries print; errors come through complain() */
+  if (null >= 0)
+    dup2(null, STDERR_FILENO);
   complaint[0] = '\0';
   GVC_t *gvc = gvContext();
   char *data = NULL;

@@ -6,6 +6,7 @@
  * that loops, branch arms and groups. Of the order edges only those are drawn that other edges do
  * not imply. */
 #include "backend/graph_draw.h"
+#include "ir/text.h"
 #include "support/strbuf.h"
 #include <string.h>
 
@@ -38,20 +39,22 @@ enum {
  * ---------------------------------------------------------------------------------------- */
 
 /* Appends S with what DOT escapes in labels, cut to MOST bytes (0 = all). */
-static void add_text(struct strbuf *b, const char *s, size_t most) {
+static void add_text(struct strbuf *b, const char *text, size_t most) {
+  char *s = ir_text_to_utf8(text); /* renderers want UTF-8 */
   size_t n = strlen(s), end = most && n > most ? most : n;
   while (end < n && end && ((unsigned char)s[end] & 0xC0) == 0x80)
     end--; /* not inside a character */
   for (size_t i = 0; i < end; i++) {
     if (s[i] == '\\')
       sb_add(b, "\\\\");
-    else if (s[i] == '\n' || s[i] == '\t' || s[i] == '\r')
+    else if ((unsigned char)s[i] < 0x20 || s[i] == 0x7F)
       sb_addc(b, ' ');
     else
       sb_addc(b, s[i]);
   }
   if (end < n)
     sb_add(b, "...");
+  free(s);
 }
 
 static void set_attr(void *object, const char *name, const char *value) {
