@@ -35,8 +35,7 @@ enum {
   MOST_TEXT = 48       /* bytes of a condition or expression that are shown */
 };
 
-/* ---- text
- * ---------------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 /* Appends S with what DOT escapes in labels, cut to MOST bytes (0 = all). */
 static void add_text(struct strbuf *b, const char *text, size_t most) {
@@ -67,8 +66,7 @@ static void set_label(void *object, struct strbuf *b) {
   free(s);
 }
 
-/* ---- nodes
- * --------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 static bool event_matters(const struct draw *d, const struct ir_node *n) {
   VEC_EACH(&d->ir->deps, e) if (e->from == n->id && e->kind == IR_DEP_EVENT) return true;
@@ -177,8 +175,7 @@ static void style_node(const struct draw *d, Agnode_t *v, const struct ir_node *
   set_label(v, &b);
 }
 
-/* ---- boxes
- * --------------------------------------------------------------------------------------- */
+/* ---- boxes ---------------------------------------------------------------------------------- */
 
 static Agraph_t *box(struct draw *d, Agraph_t *in, struct strbuf *label, const char *border,
                      const char *fill, const char *style) {
@@ -286,8 +283,7 @@ static void draw_function(struct draw *d, ir_id f) {
   draw_stream(d, c, f, -1, true);
 }
 
-/* ---- edges
- * --------------------------------------------------------------------------------------- */
+/* ---- edges ---------------------------------------------------------------------------------- */
 
 static struct link *link_of(struct draw *d, ir_id from, ir_id to, bool carried) {
   for (size_t i = d->links.n; i-- > 0;) {
@@ -481,19 +477,38 @@ static bool shows_carried(const struct draw *d, const struct ir_dep *e) {
                                      d->ir->nodes.v[e->to].kind == IR_COLLECTIVE)));
 }
 
-/* Does a later access of the same buffer stand between the ends of E, so that the picture shows it
- * anyway? */
+static bool names(const struct ir_buffer *b, ir_id other) {
+  VEC_EACH(&b->aliases, a)
+  if (*a == other)
+    return true;
+  return b->alias_of == other;
+}
+
+static bool same_memory(const struct draw *d, ir_id x, ir_id y) {
+  const struct ir_buffer *b = d->ir->buffers.v;
+  return x == y || (x >= 0 && y >= 0 && (names(&b[x], y) || names(&b[y], x)));
+}
+
+/* Does an access of the same memory stand between the ends of E, so that the picture shows it
+ * anyway? A carried edge is also shown by an edge between its ends in one iteration. */
 static bool passes_on(const struct draw *d, const struct ir_dep *e, const int *first) {
   const struct ir_program *p = d->ir;
   for (int i = first[e->from]; i < first[e->from + 1]; i++) {
     const struct ir_dep *m = &p->deps.v[i];
-    if (m->carried || m->buffer != e->buffer || m->kind > IR_DEP_WAW || !d->nodes[m->to] ||
-        m->to == e->to)
+    if (m->kind > IR_DEP_WAW || !same_memory(d, m->buffer, e->buffer) || !d->nodes[m->to] ||
+        m->to == e->from || (m->carried && (!e->carried || m->loop != e->loop)))
       continue;
-    for (int k = first[m->to]; k < first[m->to + 1]; k++)
-      if (p->deps.v[k].to == e->to && !p->deps.v[k].carried && p->deps.v[k].kind <= IR_DEP_WAW &&
-          p->deps.v[k].buffer == e->buffer)
+    if (m->to == e->to) {
+      if (e->carried && !m->carried)
         return true;
+      continue;
+    }
+    for (int k = first[m->to]; k < first[m->to + 1]; k++) {
+      const struct ir_dep *l = &p->deps.v[k];
+      if (l->to == e->to && l->kind <= IR_DEP_WAW && same_memory(d, l->buffer, e->buffer) &&
+          l->carried == (e->carried && !m->carried) && (!l->carried || l->loop == e->loop))
+        return true;
+    }
   }
   return false;
 }
@@ -509,8 +524,8 @@ static void draw_dependences(struct draw *d) {
     first[i + 1] += first[i];
   VEC_EACH(&d->ir->deps, e)
   if (d->nodes[e->from] && d->nodes[e->to] &&
-      (e->carried ? shows_carried(d, e)
-                  : e->kind <= IR_DEP_WAW && !(sorted && passes_on(d, e, first))))
+      (e->carried ? shows_carried(d, e) : e->kind <= IR_DEP_WAW) &&
+      !(sorted && passes_on(d, e, first)))
     add_data(d, e);
   free(first);
   collect_order(d);
@@ -520,8 +535,7 @@ static void draw_dependences(struct draw *d) {
   VEC_FREE(&d->links);
 }
 
-/* ---- overlap
- * ------------------------------------------------------------------------------------- */
+/* ---- overlap -------------------------------------------------------------------------------- */
 
 /* Opportunities at one communication: the nearest computation before it, and the nearest after it
  * (in the next iteration, if there is none in the same). */
@@ -557,8 +571,7 @@ static void draw_opportunities(struct draw *d) {
   free(best);
 }
 
-/* ---- the whole
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 #define ROW(color, style, text)                                                                    \
   "<TR><TD ALIGN=\"LEFT\"><FONT COLOR=\"" color "\"><B>" style                                     \

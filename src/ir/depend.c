@@ -48,8 +48,7 @@ struct depend {
   bool coarse; /* too many edges: every use is of the whole class of buffers */
 };
 
-/* ---- leaves
- * -------------------------------------------------------------------------------------- */
+/* ---- leaves --------------------------------------------------------------------------------- */
 
 static struct leaf *leaf_of(struct depend *d, ir_id id) {
   struct leaf *l = &d->leaves[id];
@@ -103,8 +102,7 @@ static void mark_ordered(struct depend *d) {
   VEC_FREE(&speakers);
 }
 
-/* ---- context of a pair
- * --------------------------------------------------------------------------- */
+/* ---- context of a pair ---------------------------------------------------------------------- */
 
 static bool from_before(const struct depend *d, int entry) {
   return d->loop >= 0 && entry < d->high;
@@ -138,8 +136,7 @@ static bool before(const struct depend *d, ir_id y, ir_id x) {
          tree_dominates(d->tree, x, y) && !tree_same_group(d->tree, y, x);
 }
 
-/* ---- order
- * --------------------------------------------------------------------------------------- */
+/* ---- order ---------------------------------------------------------------------------------- */
 
 static bool list_per_device(const struct depend *d, int list) {
   if (list < d->events)
@@ -294,8 +291,7 @@ static void record_order(struct depend *d, ir_id x, const struct leaf *l) {
     record_in(d, x, d->host, e, true);
 }
 
-/* ---- data
- * ---------------------------------------------------------------------------------------- */
+/* ---- data ----------------------------------------------------------------------------------- */
 
 static int data_list(const struct depend *d, ir_id buffer) {
   return buffer < -1 ? d->globals + (-2 - buffer) : d->data + alias_class(d->alias, buffer);
@@ -402,12 +398,23 @@ static enum replaces replaces(const struct depend *d, int entry, ir_id x,
   return r->exact && !u->may && alias_stable(d->p, u->buffer) ? CERTAINLY : LOOSELY;
 }
 
+/* Are these constant parts of one buffer with nothing in common? The common case of long lists, so
+ * quickly. */
+static bool apart(const struct depend *d, const struct history_entry *e, ir_id buffer,
+                  const struct range *r) {
+  return r->fixed && e->range->fixed && e->buffer == buffer && !d->coarse &&
+         (r->offset->constant >= e->range->end.constant ||
+          e->range->offset->constant >= r->end.constant) &&
+         alias_stable(d->p, buffer);
+}
+
 static void find_data(struct depend *d, ir_id x, const struct leaf *l) {
   for (size_t k = 0; k < l->effects.uses.n; k++) {
     const struct effect_use *u = &l->effects.uses.v[k];
     int list = data_list(d, u->buffer);
     for (int i = d->history.heads.v[list]; i >= 0; i = d->history.entries.v[i].next)
-      if ((d->history.entries.v[i].mode | u->mode) & IR_WRITE)
+      if (((d->history.entries.v[i].mode | u->mode) & IR_WRITE) &&
+          !apart(d, &d->history.entries.v[i], u->buffer, &l->ranges[k]))
         data_edge(d, i, x, u, &l->ranges[k]);
   }
   if (!d->coarse && d->edges.list.n > (size_t)d->tree->leaves * MANY_EDGES + 4096)
@@ -422,6 +429,8 @@ static void record_data(struct depend *d, ir_id x, const struct leaf *l) {
     d->replaced.n = 0;
     for (int i = h->heads.v[list], next; i >= 0; i = next) {
       next = h->entries.v[i].next;
+      if (apart(d, &h->entries.v[i], u->buffer, &l->ranges[k]))
+        continue;
       enum replaces r = replaces(d, i, x, u, &l->ranges[k]);
       if (r == CERTAINLY)
         hide(d, x, i);
@@ -436,8 +445,7 @@ static void record_data(struct depend *d, ir_id x, const struct leaf *l) {
   }
 }
 
-/* ---- the walk
- * ------------------------------------------------------------------------------------ */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 static void walk(struct depend *d, ir_id id);
 

@@ -169,8 +169,7 @@ void effects_of(const struct effects_table *t, const struct ir_node *n, struct e
   }
 }
 
-/* ---- calls
- * --------------------------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   const struct named *x = a, *y = b;
@@ -269,8 +268,7 @@ static void call_effects(const struct effects_table *t, const struct ir_node *n,
   out->communicates = out->communicates || s->communicates;
 }
 
-/* ---- summaries
- * ----------------------------------------------------------------------------------- */
+/* ---- summaries ------------------------------------------------------------------------------ */
 
 static bool same_range(const struct ir_operand *a, const struct ir_operand *b) {
   int64_t d;

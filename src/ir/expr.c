@@ -61,8 +61,7 @@ void ir_expr_copy(struct ir_expr *dst, const struct ir_expr *src) {
   move(dst, &r);
 }
 
-/* ---- spelling
- * ------------------------------------------------------------------------------------ */
+/* ---- spelling ------------------------------------------------------------------------------- */
 
 /* The end of the primary expression (name, member, call, subscript, parenthesis) that starts at S,
  * or NULL when S does not start one. */
@@ -183,8 +182,7 @@ static void spell(struct ir_expr *e) {
   e->text = sb_take(&b);
 }
 
-/* ---- arithmetic
- * ---------------------------------------------------------------------------------- */
+/* ---- arithmetic ----------------------------------------------------------------------------- */
 
 /* e += coef * symbol; false on overflow. */
 static bool accumulate(struct ir_expr *e, const char *symbol, int64_t coef) {

@@ -43,8 +43,7 @@ struct overlap {
 
 enum { COMM = 1, COMPUTE = 2, BLOCKS = 4, TO_HOST = 8 };
 
-/* ---- searches
- * ------------------------------------------------------------------------------------ */
+/* ---- searches ------------------------------------------------------------------------------- */
 
 static void search_init(struct search *s, size_t nodes, size_t levels) {
   s->level = xcalloc(nodes + 1, sizeof *s->level);
@@ -152,8 +151,7 @@ static void search_from(struct overlap *o, ir_id a, int low, int high) {
   }
 }
 
-/* ---- explanations
- * -------------------------------------------------------------------------------- */
+/* ---- explanations --------------------------------------------------------------------------- */
 
 static void add_node(const struct overlap *o, struct strbuf *b, ir_id id) {
   const struct ir_node *n = &o->p->nodes.v[id];
@@ -242,8 +240,7 @@ static void explain_concurrent(const struct overlap *o, struct strbuf *b, ir_id 
     sb_add(b, "no order between them");
 }
 
-/* ---- pairs
- * --------------------------------------------------------------------------------------- */
+/* ---- pairs ---------------------------------------------------------------------------------- */
 
 /* The host has waited for A's data before it starts B? Returns where, or -1. LEVEL: the level at
  * which the pair is in one iteration; CARRIED: B is one iteration of the next loop later. */
@@ -345,8 +342,7 @@ static void pairs_of(struct overlap *o, ir_id a) {
     pairs_in_next_iteration(o, a, loop);
 }
 
-/* ---- preparation
- * --------------------------------------------------------------------------------- */
+/* ---- preparation ---------------------------------------------------------------------------- */
 
 static void find_roles(struct overlap *o) {
   VEC_EACH(&o->p->nodes, n) {

@@ -114,8 +114,7 @@ struct ir_operand *ir_add_operand(struct ir_program *p, ir_id node, ir_id buffer
   return o;
 }
 
-/* ---- names
- * --------------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static const char *name_of(const struct rec_values *values, int value) {
   const char *s = rec_name(values, value);

@@ -2,7 +2,7 @@
 /* The description of every struct in ir.h. A new field of the IR is a new line here. */
 #include "ir/record.h"
 
-/* ---- enumerations -------------------------------------------------------------------------------- */
+/* ---- enumerations --------------------------------------------------------------------------- */
 
 #define VALUES(id, what, ...)                                                                      \
   static const struct rec_value id##_v[] = {__VA_ARGS__};                                          \
@@ -60,7 +60,7 @@ LOCAL_VALUES(modes, "an access mode", {"read", IR_READ}, {"write", IR_WRITE},
 LOCAL_VALUES(models, "a process model", {"unknown", IR_MODEL_UNKNOWN}, {"mpi", IR_MODEL_MPI},
              {"single_process", IR_MODEL_SINGLE_PROCESS}, {"threads", IR_MODEL_THREADS});
 
-/* ---- structs ------------------------------------------------------------------------------------- */
+/* ---- structs -------------------------------------------------------------------------------- */
 
 #define F(type_, field) #field, REC_##type_, offsetof(struct THIS, field)
 #define AT(key_, type_, path) #key_, REC_##type_, offsetof(struct THIS, path)

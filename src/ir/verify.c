@@ -55,8 +55,7 @@ static size_t table_size(const struct ir_program *p, enum rec_table t) {
   }
 }
 
-/* ---- every struct, field by field
- * ---------------------------------------------------------------- */
+/* ---- every struct, field by field ----------------------------------------------------------- */
 
 static bool check_id(struct verifier *v, const struct rec_field *f, ir_id id, ir_id least) {
   size_t n = table_size(v->p, f->table);
@@ -152,8 +151,7 @@ static bool check_record(struct verifier *v, const struct rec_record *r, const v
   return true;
 }
 
-/* ---- the tree
- * ------------------------------------------------------------------------------------ */
+/* ---- the tree ------------------------------------------------------------------------------- */
 
 static bool check_children(struct verifier *v, const struct ir_node *n) {
   if (ir_node_is_leaf(n))
@@ -243,8 +241,7 @@ static bool check_tree(struct verifier *v) {
   return ok;
 }
 
-/* ---- entities, dependences, overlap
- * -------------------------------------------------------------- */
+/* ---- entities, dependences, overlap --------------------------------------------------------- */
 
 static bool check_buffer(struct verifier *v, const struct ir_buffer *b, ir_id id) {
   const struct ir_program *p = v->p;

@@ -16,9 +16,24 @@ int rnd_below(struct rnd *r, int n) { return (int)(rnd_next(r) % (unsigned)n); }
 bool rnd_chance(struct rnd *r, int percent) { return rnd_below(r, 100) < percent; }
 
 static void random_string(struct rnd *r, char **out) {
-  static const char *const parts[] = {"x", "d_send", "a\"b", "back\\slash", "\n", "\t", "\x01",
-                                      "\xff", "\xc3\xa4", "\xf0\x9f\x98\x80", "\xef\x9e\x80",
-                                      "\xed\xa0\x80", "\xc3", "</b>", "%s", "{", "}", "[i]"};
+  static const char *const parts[] = {"x",
+                                      "d_send",
+                                      "a\"b",
+                                      "back\\slash",
+                                      "\n",
+                                      "\t",
+                                      "\x01",
+                                      "\xff",
+                                      "\xc3\xa4",
+                                      "\xf0\x9f\x98\x80",
+                                      "\xef\x9e\x80",
+                                      "\xed\xa0\x80",
+                                      "\xc3",
+                                      "</b>",
+                                      "%s",
+                                      "{",
+                                      "}",
+                                      "[i]"};
   struct strbuf b = {0};
   for (int n = rnd_below(r, 5); n > 0; n--)
     sb_add(&b, parts[rnd_below(r, (int)(sizeof parts / sizeof *parts))]);
@@ -57,23 +72,22 @@ static void random_expr(struct rnd *r, struct ir_expr *e, int depth) {
 }
 
 static int table_size(const struct ir_program *p, enum rec_table t) {
-  const size_t n[TABLE_COUNT] = {
-      [TABLE_FILES] = p->files.n,     [TABLE_FUNCTIONS] = p->functions.n,
-      [TABLE_KERNELS] = p->kernels.n, [TABLE_BUFFERS] = p->buffers.n,
-      [TABLE_COMMS] = p->comms.n,     [TABLE_STREAMS] = p->streams.n,
-      [TABLE_EVENTS] = p->events.n,   [TABLE_CALLS] = p->calls.n,
-      [TABLE_NODES] = p->nodes.n};
+  const size_t n[TABLE_COUNT] = {[TABLE_FILES] = p->files.n,     [TABLE_FUNCTIONS] = p->functions.n,
+                                 [TABLE_KERNELS] = p->kernels.n, [TABLE_BUFFERS] = p->buffers.n,
+                                 [TABLE_COMMS] = p->comms.n,     [TABLE_STREAMS] = p->streams.n,
+                                 [TABLE_EVENTS] = p->events.n,   [TABLE_CALLS] = p->calls.n,
+                                 [TABLE_NODES] = p->nodes.n};
   return (int)n[t];
 }
 
-static const char *const structural[] = {"id",       "kind",    "parent", "function", "children",
-                                         "alias_of", "origin",  "allocs", "frees",    "aliases",
-                                         "creates",  "destroys", "body",  "main_file", "call",
-                                         "call_end", "event",   "operands"};
+static const char *const structural[] = {"id",       "kind",     "parent",  "function",  "children",
+                                         "alias_of", "origin",   "allocs",  "frees",     "aliases",
+                                         "creates",  "destroys", "body",    "main_file", "call",
+                                         "call_end", "event",    "operands"};
 
 static bool is_structural(const struct rec_field *f) {
-  if (f->type == REC_STR || (f->type == REC_ENUM && strcmp(f->key, "kind") != 0 &&
-                             strcmp(f->key, "origin") != 0))
+  if (f->type == REC_STR ||
+      (f->type == REC_ENUM && strcmp(f->key, "kind") != 0 && strcmp(f->key, "origin") != 0))
     return false;
   for (size_t i = 0; i < sizeof structural / sizeof *structural; i++)
     if (strcmp(structural[i], f->key) == 0)

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- building
- * ------------------------------------------------------------------------------------ */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static struct ir_program *p;
 static ir_id seq; /* where the next node goes */
@@ -122,8 +121,7 @@ static void is(ir_id a, ir_id b, bool carried, enum ir_overlap_kind kind, const 
     fail_msg("%d, %d is \"%s\": %s", a, b, ir_overlap_name(o->kind), o->why);
 }
 
-/* ---- overlap
- * ------------------------------------------------------------------------------------- */
+/* ---- overlap -------------------------------------------------------------------------------- */
 
 static void classes(void **state) {
   (void)state;
@@ -201,8 +199,7 @@ static void carried(void **state) {
   is(last, shift, true, IR_OVERLAP_DATA, "WAW on z"); /* through the kernel on x */
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void ranges(void **state) {
   (void)state;
@@ -302,8 +299,7 @@ static void device_globals(void **state) {
   assert_false(any_data(b, c, false));
 }
 
-/* ---- shapes of programs
- * -------------------------------------------------------------------------- */
+/* ---- shapes of programs --------------------------------------------------------------------- */
 
 /* One process, n devices: launches and collectives in sibling loops. */
 static void per_device(void **state) {
@@ -420,8 +416,7 @@ static void recursion(void **state) {
   assert_true(any_data(call, read, false));
 }
 
-/* ---- size
- * ---------------------------------------------------------------------------------------- */
+/* ---- size ----------------------------------------------------------------------------------- */
 
 static double seconds(void) {
   struct timespec t;

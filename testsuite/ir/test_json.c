@@ -172,8 +172,8 @@ int main(int argc, char **argv) {
     ir_free(p);
     return 0;
   }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(constructors), cmocka_unit_test(round_trip), cmocka_unit_test(refused),
-      cmocka_unit_test(damaged), cmocka_unit_test(schema_file)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(constructors), cmocka_unit_test(round_trip),
+                                     cmocka_unit_test(refused), cmocka_unit_test(damaged),
+                                     cmocka_unit_test(schema_file)};
   return cmocka_run_group_tests_name("IR as JSON", tests, NULL, NULL);
 }

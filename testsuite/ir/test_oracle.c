@@ -13,8 +13,7 @@
 
 enum { MOST = 60, BYTES = 64, MOST_LOOPS = 12 };
 
-/* ---- random programs
- * ----------------------------------------------------------------------------- */
+/* ---- random programs ------------------------------------------------------------------------ */
 
 struct builder {
   struct rnd r;
@@ -147,8 +146,7 @@ static struct ir_program *random_program(uint64_t seed) {
   return b.p;
 }
 
-/* ---- executions
- * ---------------------------------------------------------------------------------- */
+/* ---- executions ----------------------------------------------------------------------------- */
 
 struct instance {
   ir_id leaf;
@@ -255,8 +253,7 @@ static void execute(struct run *x, ir_id id) {
   }
 }
 
-/* ---- the true order
- * ------------------------------------------------------------------------------ */
+/* ---- the true order ------------------------------------------------------------------------- */
 
 /* A graph over issue, start and end of each unit. Units are issued in order of their first instance
  * (all of a group's members are issued at its end, with nothing in between). */
@@ -376,8 +373,7 @@ static void find_truth(const struct run *x, struct truth *t) {
           t->edge[i][j] = t->edge[i][j] || t->edge[k][j];
 }
 
-/* ---- what the edges say
- * -------------------------------------------------------------------------- */
+/* ---- what the edges say --------------------------------------------------------------------- */
 
 enum speaks { NOT, PERHAPS, SURELY };
 

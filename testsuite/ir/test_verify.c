@@ -81,7 +81,9 @@ static void backwards(struct ir_program *p) {
 static void no_file(struct ir_program *p) {
   ir_node(p, KERNEL)->range = (struct ir_range){1, 1, 5, 1, 1};
 }
-static struct ir_expr *size(struct ir_program *p) { return &ir_node(p, GATHER)->operands.v[0].size; }
+static struct ir_expr *size(struct ir_program *p) {
+  return &ir_node(p, GATHER)->operands.v[0].size;
+}
 static void unsorted(struct ir_program *p) {
   struct ir_term t = size(p)->terms.v[0];
   size(p)->terms.v[0] = size(p)->terms.v[1];
@@ -131,25 +133,25 @@ static void too_deep(struct ir_program *p) {
 
 static void planted(void **state) {
   (void)state;
-#define CASE(f) {#f, f}
+#define CASE(f)                                                                                    \
+  { #f, f }
   static const struct {
     const char *name;
     void (*plant)(struct ir_program *);
-  } cases[] = {
-      CASE(leaf_with_child), CASE(wrong_id),          CASE(wrong_parent),
-      CASE(other_function),  CASE(two_bodies),        CASE(orphan),
-      CASE(root_elsewhere),  CASE(shared_body),       CASE(cycle),
-      CASE(twice),           CASE(no_stream),         CASE(negative_stream),
-      CASE(no_kernel),       CASE(no_buffer),         CASE(bad_mode),
-      CASE(bad_enum),        CASE(operand_at_loop),   CASE(event_at_kernel),
-      CASE(end_at_kernel),   CASE(wrong_call),        CASE(null_string),
-      CASE(backwards),       CASE(no_file),           CASE(unsorted),
-      CASE(zero_term),       CASE(not_affine),        CASE(no_text),
-      CASE(alias_of_self),   CASE(alias_of_none),     CASE(own_alias),
-      CASE(no_alloc),        CASE(no_free),           CASE(no_create),
-      CASE(edge_to_loop),    CASE(edge_to_self),      CASE(edge_without_loop),
-      CASE(edge_of_seq),     CASE(order_with_buffer), CASE(overlap_of_two_kernels),
-      CASE(second_main),     CASE(too_deep)};
+  } cases[] = {CASE(leaf_with_child), CASE(wrong_id),          CASE(wrong_parent),
+               CASE(other_function),  CASE(two_bodies),        CASE(orphan),
+               CASE(root_elsewhere),  CASE(shared_body),       CASE(cycle),
+               CASE(twice),           CASE(no_stream),         CASE(negative_stream),
+               CASE(no_kernel),       CASE(no_buffer),         CASE(bad_mode),
+               CASE(bad_enum),        CASE(operand_at_loop),   CASE(event_at_kernel),
+               CASE(end_at_kernel),   CASE(wrong_call),        CASE(null_string),
+               CASE(backwards),       CASE(no_file),           CASE(unsorted),
+               CASE(zero_term),       CASE(not_affine),        CASE(no_text),
+               CASE(alias_of_self),   CASE(alias_of_none),     CASE(own_alias),
+               CASE(no_alloc),        CASE(no_free),           CASE(no_create),
+               CASE(edge_to_loop),    CASE(edge_to_self),      CASE(edge_without_loop),
+               CASE(edge_of_seq),     CASE(order_with_buffer), CASE(overlap_of_two_kernels),
+               CASE(second_main),     CASE(too_deep)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char why[300] = "";
     struct ir_program *p = sound();
