@@ -193,7 +193,8 @@ static int run(struct options *o, struct pipeline *p, struct diag_engine *diag) 
     return DRIVER_OK;
   }
   if (o->emulate || o->emulate_only_check || o->verify) {
-    diag_report(diag, DIAG_usage, NULL, "emulation is not part of this build");
+    diag_report(diag, DIAG_usage, NULL, "'%s' is not built yet",
+                o->verify ? "--verify" : o->emulate ? "--emulate" : "--emulate-only-check");
     return DRIVER_USAGE;
   }
   return translate(o, p, diag);
