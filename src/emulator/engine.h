@@ -52,6 +52,8 @@ void set_current_device(int device);
 
 /* Storage of the current process, made at first use: KEY is the address of any static object. */
 std::shared_ptr<void> &process_local(const void *key);
+/* The same of the running actor (a host thread's NCCL group, for one). */
+std::shared_ptr<void> &actor_local(const void *key);
 
 /* ---- program places ------------------------------------------------------------------------------ */
 
@@ -146,6 +148,12 @@ Published publish(Scope scope);
 bool visible(const Published &published, Scope scope);
 /* Acquires when visible; returns whether it was. */
 bool acquire(const Published &published, Scope scope);
+/* What an atomic store of ORDER by the running actor publishes: its release or, when ORDER is
+ * relaxed, what its last fence released (nothing without one). */
+Published publish(Order order, Scope scope);
+/* What an atomic load of ORDER learns: as acquire() or, when ORDER is relaxed, only at the running
+ * actor's next fence. Returns whether PUBLISHED was visible. */
+bool acquire(const Published &published, Order order, Scope scope);
 
 /* A barrier among the threads of a block (cooperation level), by the running THREAD actor.
  * May switch. */
