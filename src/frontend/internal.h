@@ -213,6 +213,13 @@ char *fe_symbol_of(struct fe *f, CXCursor variable, CXCursor use);
 /* Fills in which symbols change in the loop C. */
 void fe_varying(struct fe *f, CXCursor c, ir_id node);
 
+/* ---- kernel_shape.c ------------------------------------------------------------------------------ */
+
+/* Fills name_at, body_at, template_params and whole_grid of KERNEL from its definition. */
+void fe_kernel_shape(struct fe *f, CXCursor definition, ir_id kernel);
+/* Records the explicit jumps and labels of a function. */
+void fe_jumps(struct fe *f, CXCursor function, ir_id id);
+
 /* ---- walk.c, patterns.c, parse.c ----------------------------------------------------------------- */
 
 /* The callee's name of a call expression ("" if none) and its declaration. */

@@ -358,6 +358,7 @@ ir_id fe_kernel(struct fe *f, CXCursor decl) {
     struct ir_range r = fe_range(f, def);
     f->p->kernels.v[id].range = r;
     fe_access(def, f->p, id);
+    fe_kernel_shape(f, def, id);
   }
   return id;
 }
@@ -1474,6 +1475,7 @@ ir_id fe_add_function(struct fe *f, CXCursor c) {
 void fe_walk_function(struct fe *f, ir_id function) {
   struct walker w = {.f = f, .fn = function, .uniform = true};
   CXCursor c = f->functions.v[function].cursor;
+  fe_jumps(f, c, function);
   w.cur = add_node(&w, IR_SEQ, -1, c, "");
   ir_id root = w.cur;
   fe_list kids = {0};

@@ -137,6 +137,13 @@ struct ir_kernel {
   bool opaque;             /* body not visible: every pointer is read and written */
   VEC(struct ir_kernel_param) params;
   VEC(char *) device_globals; /* __device__ variables that it touches */
+  /* For writing a variant of the kernel beside it (both 0 unless its text is in the main file): offsets
+   * of its name and of the brace that opens its body; names of its template parameters. */
+  size_t name_at, body_at;
+  VEC(char *) template_params;
+  /* "" when its grid may be launched in parts: every use of blockIdx and gridDim is spelled in its own
+   * text, and blocks do not wait for each other; else why not. */
+  char *whole_grid;
 };
 
 /* ---- calls: the places a rewriter may edit ------------------------------------------------------- */
@@ -286,6 +293,12 @@ struct ir_node {
   } u;
 };
 
+/* An explicit change of control in a function of the main file: return, break, continue, goto, throw,
+ * or a label or case that may be jumped to. */
+struct ir_jump {
+  size_t at; /* offset in the main file */
+};
+
 struct ir_function {
   char *name;
   struct ir_range range;
@@ -294,6 +307,7 @@ struct ir_function {
   bool is_lambda;
   bool has_errors;               /* clang reported errors in its body: left as it is */
   char *error;                   /* first such error, "" if none */
+  VEC(struct ir_jump) jumps;     /* spelled outside macros, in source order */
   ir_id body;                    /* node (IR_SEQ), -1 when nothing of interest is inside */
 };
 

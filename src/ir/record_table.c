@@ -148,7 +148,8 @@ static RECORD(kernel_param, "kernel_param", "a kernel parameter and what is done
 #define THIS ir_kernel
 static const struct rec_field kernel_f[] = {
     NAME(name), REC(range, rec_range), BOOL(is_template), BOOL(grid_sync), BOOL(opaque),
-    LIST(params, rec_kernel_param), NUM(STRS, device_globals)};
+    LIST(params, rec_kernel_param), NUM(STRS, device_globals), NUM(SIZE, name_at),
+    NUM(SIZE, body_at), NUM(STRS, template_params), STR(whole_grid)};
 RECORD(kernel, "kernel", "a __global__ function");
 #undef THIS
 
@@ -212,10 +213,15 @@ static const struct rec_field node_f[] = {
 RECORD(node, "node", "a node of a function's tree; which fields it has depends on its kind");
 #undef THIS
 
+#define THIS ir_jump
+static const struct rec_field jump_f[] = {NUM(SIZE, at)};
+static RECORD(jump, "jump", "an explicit change of control");
+#undef THIS
+
 #define THIS ir_function
 static const struct rec_field function_f[] = {
     NAME(name), REC(range, rec_range), BOOL(is_main), BOOL(is_template), BOOL(is_lambda),
-    BOOL(has_errors), STR(error), ID(body, NODES)};
+    BOOL(has_errors), STR(error), LIST(jumps, rec_jump), ID(body, NODES)};
 RECORD(function, "function", "a function of the program");
 #undef THIS
 
