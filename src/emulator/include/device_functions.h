@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CUCOCC_EMULATOR_DEVICE_FUNCTIONS_H
+#define CUCOCC_EMULATOR_DEVICE_FUNCTIONS_H
+
+#include "cuda_runtime.h"
+
+#endif
