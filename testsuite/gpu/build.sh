@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds testsuite/gpu/collectives.cu: testsuite/gpu/build.sh OUTPUT [nvcc options]
+# Builds testsuite/gpu/collectives.cu, or the file that BODY names, behind the runtime prelude and one
+# region per collective: testsuite/gpu/build.sh OUTPUT [nvcc options]
 # The options give NCCL's folders where they are not nvcc's own (-I, -L).
 set -eu
 top=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd)
 out=$1
 shift
 src=$top/src/backend
+body=${BODY:-$top/testsuite/gpu/collectives.cu}
 id=0
 {
   cat "$src/runtime/cucocc_runtime.cuh"
@@ -16,7 +18,7 @@ id=0
       -e 's/@CTAS@/32/g' -e 's/@THREADS@/512/g' -e 's/@CHUNK@/0/g' -e 's/@TYPE@/void/g' -e 's/@OP@/void/g' \
       "$src/templates/$name.cuh.in"
   done
-  echo '#line 1 "collectives.cu"'
-  cat "$top/testsuite/gpu/collectives.cu"
+  echo "#line 1 \"$(basename "$body")\""
+  cat "$body"
 } > "$out.cu"
 "${NVCC:-nvcc}" -std=c++17 -O2 -arch=sm_90 "$@" "$out.cu" -o "$out" -lnccl
