@@ -15,7 +15,7 @@ top=$(cd "$(dirname "$0")" && pwd)
 jobs=${JOBS:-$(nproc)}
 
 apt_packages="autoconf automake make pkg-config gcc g++ binutils
-libclang-19-dev clang-19 libjansson-dev libgraphviz-dev graphviz libboost-context-dev
+libclang-19-dev clang-19 libjansson-dev libsqlite3-dev libgraphviz-dev graphviz libboost-context-dev
 libopenblas-dev mpich libmpich-dev libcmocka-dev mandoc python3 python3-jsonschema python3-venv
 ca-certificates"
 

@@ -61,6 +61,10 @@ int dir_value_get(const struct dir_directive *d, int dim) {
   return dimension_get(&dimensions[dim], d);
 }
 
+void dir_value_set(struct dir_directive *d, int dim, int value) {
+  *dimension_slot(&dimensions[dim], d) = value;
+}
+
 char *dir_describe(const struct dir_directive *d) {
   struct strbuf b = {0};
   for (int i = 0; i < N_DIMENSIONS; i++) {

@@ -70,6 +70,8 @@ void dir_set_free(struct dir_set *s);
 
 /* Value of dimension DIM in D. */
 int dir_value_get(const struct dir_directive *d, int dim);
+/* Sets it; VALUE is in range. */
+void dir_value_set(struct dir_directive *d, int dim, int value);
 /* One line for people, "lsa, deferred, team_barrier, cta, whole"; free() it. */
 char *dir_describe(const struct dir_directive *d);
 /* Is REGION made of sends and receives? */
