@@ -5,12 +5,14 @@
 // queries.
 //
 //   build: nvcc -std=c++17 -O3 -arch=sm_90 $(pkg-config --cflags mpich) ring_attention.cu
-//              -o ring_attention -lnccl -lmpich
+//              -o ring_attention -lnccl -lmpich                          [-DUSE_BF16]
 //   run:   mpirun -np 4 ./ring_attention --seq 8192 --heads 8 --dim 64 [--causal]
 //
 // Shows: a step of send-current / receive-next in a group on a communication stream beside the
 // attention kernel on the current block, ordered by events, with pointer swaps at the end of the
-// step. The sequence need not divide by the number of ranks; dim is 16, 32, 64 or 128.
+// step. The sequence need not divide by the number of ranks; dim is 16, 32, 64 or 128. With
+// -DUSE_BF16, queries, keys and values are bfloat16 and the kernel works on tensor cores.
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <getopt.h>
 #include <mpi.h>
@@ -21,8 +23,25 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
+
+#ifdef USE_BF16
+typedef __nv_bfloat16 real;
+#define NCCL_REAL_TYPE ncclBfloat16
+#define QUERIES 128 // queries per thread block, 16 per warp
+#define KEYS 64     // keys per shared tile
+#define THREADS 256
+#define WEIGHT_ROUNDOFF (1.0 / 512) // the softmax weights are rounded before they meet the values
+#else
+typedef float real;
+#define NCCL_REAL_TYPE ncclFloat
+#define QUERIES 32 // queries per thread block, four threads each
+#define KEYS 32    // keys per shared tile
+#define THREADS 128
+#define WEIGHT_ROUNDOFF 0.0
+#endif
 
 static void die(const char *what, const char *why, const char *file, int line) {
   fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, why);
@@ -59,22 +78,188 @@ __host__ __device__ inline float value(uint64_t seed, uint64_t tensor, uint64_t 
 }
 
 // Fills the rows [0, rows) of every head of a [heads][block][dim] block that begins at `first`.
-__global__ void fill(float *dst, int block, int rows, int dim, int seq, int first, uint64_t seed,
+__global__ void fill(real *dst, int block, int rows, int dim, int seq, int first, uint64_t seed,
                      int tensor, int iter) {
   size_t head = blockIdx.y;
   size_t stride = (size_t)gridDim.x * blockDim.x;
   for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (size_t)rows * dim;
        i += stride)
-    dst[head * block * dim + i] = value(seed, tensor, iter, (head * seq + first) * dim + i);
+    dst[head * block * dim + i] = (real)value(seed, tensor, iter, (head * seq + first) * dim + i);
 }
-
-#define QUERIES 32 // queries per thread block, four threads each
-#define KEYS 32    // keys per shared tile
 
 // Folds `keys` keys and values, which begin at sequence position k0, into the running maximum m,
 // sum l and accumulator acc of `rows` queries, which begin at position q0.
+#ifdef USE_BF16
+// Four 8 x 8 matrices from shared memory, lane l giving the address of row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(unsigned (&r)[4], const real *row) {
+  unsigned at = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+__device__ inline void load_transposed(unsigned (&r)[4], const real *row) {
+  unsigned at = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+// c[16 x 8] += a[16 x 16] * b[16 x 8]
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline unsigned pack(float low, float high) {
+  __nv_bfloat162 x = __floats2bfloat162_rn(low, high);
+  unsigned bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+// The same on tensor cores. A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them and,
+// of every 8 columns, 2 t and 2 t + 1. The maximum is kept in units of log 2.
 template <int D>
-__global__ void attention_step(const float *q, const float *k, const float *v, float *acc, float *m,
+__global__ void __launch_bounds__(THREADS)
+    attention_step(const real *q, const real *k, const real *v, float *acc, float *m, float *l,
+                   int block, int rows, int keys, int q0, int k0, bool causal, bool init) {
+  constexpr int W = D + 8;             // padded row: no bank conflicts
+  constexpr int PIECES = KEYS * D / 8; // of 16 bytes in a tile
+  constexpr int MINE = (PIECES + THREADS - 1) / THREADS;
+  __shared__ __align__(16) real ks[KEYS * W], vs[KEYS * W];
+  int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int row0 = blockIdx.x * QUERIES, row[2];
+  row[0] = row0 + threadIdx.x / 32 * 16 + g;
+  row[1] = row[0] + 8;
+  size_t head = (size_t)blockIdx.y * block;
+  const float scale = 1.44269504f / sqrtf((float)D);
+  float top[2], sum[2], o[D / 8][4];
+  unsigned qa[D / 16][4];
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    bool live = row[h] < rows;
+    top[h] = live && !init ? m[head + row[h]] : -INFINITY;
+    sum[h] = live && !init && t == 0 ? l[head + row[h]] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < D / 16; i++)
+#pragma unroll
+      for (int c = 0; c < 2; c++)
+        qa[i][2 * c + h] =
+            live ? *(const unsigned *)(q + (head + row[h]) * D + i * 16 + c * 8 + t * 2) : 0;
+#pragma unroll
+    for (int i = 0; i < D / 8; i++)
+#pragma unroll
+      for (int c = 0; c < 2; c++)
+        o[i][2 * h + c] = live && !init ? acc[(head + row[h]) * D + i * 8 + t * 2 + c] : 0.0f;
+  }
+  int last = keys; // beyond it, no query of this block sees a key
+  if (causal && q0 + row0 + QUERIES - k0 < keys)
+    last = q0 + row0 + QUERIES - k0;
+  int4 kr[MINE], vr[MINE]; // the next tile, on its way to shared memory
+  for (int j0 = -KEYS; j0 < last; j0 += KEYS) {
+    int next = j0 + KEYS;
+#pragma unroll
+    for (int i = 0; i < MINE; i++) {
+      int piece = threadIdx.x + i * THREADS, key = next + piece / (D / 8);
+      bool there = piece < PIECES && key < keys;
+      size_t at = (head + key) * D + piece % (D / 8) * 8;
+      kr[i] = there ? *(const int4 *)(k + at) : make_int4(0, 0, 0, 0);
+      vr[i] = there ? *(const int4 *)(v + at) : make_int4(0, 0, 0, 0);
+    }
+    if (j0 >= 0) {
+      float s[KEYS / 8][4];
+#pragma unroll
+      for (int i = 0; i < KEYS / 8; i++)
+        s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
+#pragma unroll
+      for (int d = 0; d < D / 16; d++)
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++) {
+          unsigned b[4];
+          load_matrices(b,
+                        ks + (i * 16 + lane / 16 * 8 + lane % 8) * W + d * 16 + lane / 8 % 2 * 8);
+          multiply(s[2 * i], qa[d], b[0], b[1]);
+          multiply(s[2 * i + 1], qa[d], b[2], b[3]);
+        }
+      bool edge = j0 + KEYS > keys || (causal && k0 + j0 + KEYS > q0 + row0);
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        float best = top[h];
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+          for (int c = 0; c < 2; c++) {
+            float &x = s[i][2 * h + c];
+            int key = j0 + i * 8 + t * 2 + c;
+            x = edge && (key >= keys || (causal && k0 + key > q0 + row[h])) ? -INFINITY : x * scale;
+            best = fmaxf(best, x);
+          }
+        best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, 1));
+        best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, 2));
+        float old = exp2f(top[h] - best);
+        top[h] = best;
+        sum[h] *= old;
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+          for (int c = 0; c < 2; c++) {
+            s[i][2 * h + c] = exp2f(s[i][2 * h + c] - best);
+            sum[h] += s[i][2 * h + c];
+          }
+#pragma unroll
+        for (int i = 0; i < D / 8; i++) {
+          o[i][2 * h] *= old;
+          o[i][2 * h + 1] *= old;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < KEYS / 16; i++) {
+        unsigned p[4] = {pack(s[2 * i][0], s[2 * i][1]), pack(s[2 * i][2], s[2 * i][3]),
+                         pack(s[2 * i + 1][0], s[2 * i + 1][1]),
+                         pack(s[2 * i + 1][2], s[2 * i + 1][3])};
+#pragma unroll
+        for (int d = 0; d < D / 16; d++) {
+          unsigned b[4];
+          load_transposed(b, vs + (i * 16 + lane % 16) * W + d * 16 + lane / 16 * 8);
+          multiply(o[2 * d], p, b[0], b[1]);
+          multiply(o[2 * d + 1], p, b[2], b[3]);
+        }
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < MINE; i++) {
+      int piece = threadIdx.x + i * THREADS, at = piece / (D / 8) * W + piece % (D / 8) * 8;
+      if (piece < PIECES) {
+        *(int4 *)(ks + at) = kr[i];
+        *(int4 *)(vs + at) = vr[i];
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
+    sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
+    if (row[h] >= rows)
+      continue;
+#pragma unroll
+    for (int i = 0; i < D / 8; i++)
+#pragma unroll
+      for (int c = 0; c < 2; c++)
+        acc[(head + row[h]) * D + i * 8 + t * 2 + c] = o[i][2 * h + c];
+    if (t == 0) {
+      m[head + row[h]] = top[h];
+      l[head + row[h]] = sum[h];
+    }
+  }
+}
+#else
+template <int D>
+__global__ void attention_step(const real *q, const real *k, const real *v, float *acc, float *m,
                                float *l, int block, int rows, int keys, int q0, int k0, bool causal,
                                bool init) {
   __shared__ float ks[KEYS][D], vs[KEYS][D];
@@ -124,6 +309,7 @@ __global__ void attention_step(const float *q, const float *k, const float *v, f
     }
   }
 }
+#endif
 
 __global__ void finalize(const float *acc, const float *l, float *out, int block, int rows,
                          int dim) {
@@ -143,7 +329,7 @@ static long verify(const std::vector<float> &out, const Config &c, int iter, int
   bool all = (double)c.seq * rows * c.heads * c.dim <= 1 << 23;
   long wrong = 0;
   srand(c.seed + iter * 13 + rank);
-  std::vector<double> w(c.seq), o(c.dim);
+  std::vector<double> w(c.seq), o(c.dim), square(c.dim);
   for (int s = 0; rows > 0 && s < (all ? rows * c.heads : 16); s++) {
     int h = all ? s / rows : rand() % c.heads, r = all ? s % rows : rand() % rows;
     int last = c.causal ? first + r : c.seq - 1;
@@ -152,22 +338,26 @@ static long verify(const std::vector<float> &out, const Config &c, int iter, int
     for (int j = 0; j <= last; j++) {
       double dot = 0;
       for (int d = 0; d < c.dim; d++)
-        dot += (double)value(c.seed, Q, iter, (base + first + r) * c.dim + d) *
-               value(c.seed, K, iter, (base + j) * c.dim + d);
+        dot += (double)(float)(real)value(c.seed, Q, iter, (base + first + r) * c.dim + d) *
+               (float)(real)value(c.seed, K, iter, (base + j) * c.dim + d);
       w[j] = dot / sqrt((double)c.dim);
       top = std::max(top, w[j]);
     }
-    for (double &x : o)
-      x = 0;
+    for (int d = 0; d < c.dim; d++)
+      o[d] = square[d] = 0;
     for (int j = 0; j <= last; j++) {
       double p = exp(w[j] - top);
       sum += p;
-      for (int d = 0; d < c.dim; d++)
-        o[d] += p * value(c.seed, V, iter, (base + j) * c.dim + d);
+      for (int d = 0; d < c.dim; d++) {
+        double x = p * (float)(real)value(c.seed, V, iter, (base + j) * c.dim + d);
+        o[d] += x;
+        square[d] += x * x; // the weights' roundings add up as random steps do
+      }
     }
-    double tol = (64 + 8 * sqrt((double)c.dim) + 8 * sqrt((double)c.seq)) / (1 << 24);
+    double exact = (64 + 8 * sqrt((double)c.dim) + 8 * sqrt((double)c.seq)) / (1 << 24);
     for (int d = 0; d < c.dim; d++) {
       double got = out[((size_t)h * block + r) * c.dim + d], ref = o[d] / sum;
+      double tol = exact + 6 * WEIGHT_ROUNDOFF * sqrt(square[d]) / sum;
       if (!(fabs(got - ref) <= tol) && wrong++ < 3)
         fprintf(stderr, "rank %d iteration %d: head %d query %d dim %d is %g, expected %g\n", rank,
                 iter, h, first + r, d, got, ref);
@@ -253,17 +443,18 @@ int main(int argc, char **argv) {
   auto first_of = [&](int r) { return std::min(r * block, c.seq); };
   auto rows_of = [&](int r) { return std::min(block, c.seq - first_of(r)); };
   int first = first_of(rank), rows = rows_of(rank);
-  size_t count = (size_t)c.heads * block * c.dim, bytes = count * sizeof(float);
+  size_t count = (size_t)c.heads * block * c.dim, bytes = count * sizeof(real);
   size_t stats = (size_t)c.heads * block * sizeof(float);
 
-  float *q, *k, *v, *k_next, *v_next, *acc, *m, *l, *out;
+  real *q, *k, *v, *k_next, *v_next;
+  float *acc, *m, *l, *out;
   cudaCheck(cudaMalloc(&q, bytes));
   cudaCheck(cudaMalloc(&k, bytes));
   cudaCheck(cudaMalloc(&v, bytes));
   cudaCheck(cudaMalloc(&k_next, bytes));
   cudaCheck(cudaMalloc(&v_next, bytes));
-  cudaCheck(cudaMalloc(&acc, bytes));
-  cudaCheck(cudaMalloc(&out, bytes));
+  cudaCheck(cudaMalloc(&acc, count * sizeof(float)));
+  cudaCheck(cudaMalloc(&out, count * sizeof(float)));
   cudaCheck(cudaMalloc(&m, stats));
   cudaCheck(cudaMalloc(&l, stats));
   cudaStream_t compute, transfer;
@@ -280,8 +471,10 @@ int main(int argc, char **argv) {
   long wrong = 0;
   for (int iter = -c.warmup; iter < c.iters; iter++) {
     int data = iter < 0 ? 900 - iter : iter; // other data in each iteration
-    for (float *p : {q, k, v, k_next, v_next, acc, out})
+    for (real *p : {q, k, v, k_next, v_next})
       cudaCheck(cudaMemsetAsync(p, 0xFF, bytes, compute));
+    cudaCheck(cudaMemsetAsync(acc, 0xFF, count * sizeof(float), compute));
+    cudaCheck(cudaMemsetAsync(out, 0xFF, count * sizeof(float), compute));
     cudaCheck(cudaMemsetAsync(m, 0xFF, stats, compute));
     cudaCheck(cudaMemsetAsync(l, 0xFF, stats, compute));
     fill<<<fill_grid, 256, 0, compute>>>(q, block, rows, c.dim, c.seq, first, c.seed, Q, data);
@@ -299,10 +492,10 @@ int main(int argc, char **argv) {
         if (step > 0)
           cudaCheck(cudaStreamWaitEvent(transfer, computed, 0));
         ncclCheck(ncclGroupStart());
-        ncclCheck(ncclSend(k, count, ncclFloat, next, comm, transfer));
-        ncclCheck(ncclRecv(k_next, count, ncclFloat, prev, comm, transfer));
-        ncclCheck(ncclSend(v, count, ncclFloat, next, comm, transfer));
-        ncclCheck(ncclRecv(v_next, count, ncclFloat, prev, comm, transfer));
+        ncclCheck(ncclSend(k, count, NCCL_REAL_TYPE, next, comm, transfer));
+        ncclCheck(ncclRecv(k_next, count, NCCL_REAL_TYPE, prev, comm, transfer));
+        ncclCheck(ncclSend(v, count, NCCL_REAL_TYPE, next, comm, transfer));
+        ncclCheck(ncclRecv(v_next, count, NCCL_REAL_TYPE, prev, comm, transfer));
         ncclCheck(ncclGroupEnd());
       }
 
@@ -312,20 +505,20 @@ int main(int argc, char **argv) {
         bool init = step == 0;
         switch (c.dim) {
         case 16:
-          attention_step<16><<<grid, QUERIES * 4, 0, compute>>>(q, k, v, acc, m, l, block, rows,
-                                                                keys, first, k0, c.causal, init);
+          attention_step<16><<<grid, THREADS, 0, compute>>>(q, k, v, acc, m, l, block, rows, keys,
+                                                            first, k0, c.causal, init);
           break;
         case 32:
-          attention_step<32><<<grid, QUERIES * 4, 0, compute>>>(q, k, v, acc, m, l, block, rows,
-                                                                keys, first, k0, c.causal, init);
+          attention_step<32><<<grid, THREADS, 0, compute>>>(q, k, v, acc, m, l, block, rows, keys,
+                                                            first, k0, c.causal, init);
           break;
         case 64:
-          attention_step<64><<<grid, QUERIES * 4, 0, compute>>>(q, k, v, acc, m, l, block, rows,
-                                                                keys, first, k0, c.causal, init);
+          attention_step<64><<<grid, THREADS, 0, compute>>>(q, k, v, acc, m, l, block, rows, keys,
+                                                            first, k0, c.causal, init);
           break;
         default:
-          attention_step<128><<<grid, QUERIES * 4, 0, compute>>>(q, k, v, acc, m, l, block, rows,
-                                                                 keys, first, k0, c.causal, init);
+          attention_step<128><<<grid, THREADS, 0, compute>>>(q, k, v, acc, m, l, block, rows, keys,
+                                                             first, k0, c.causal, init);
         }
         cudaCheck(cudaGetLastError());
       }
@@ -350,15 +543,15 @@ int main(int argc, char **argv) {
     times.push_back(ms);
     if (iter % c.every != 0 && iter != c.iters - 1)
       continue; // timed, not compared
-    cudaCheck(cudaMemcpy(host.data(), out, bytes, cudaMemcpyDeviceToHost));
+    cudaCheck(cudaMemcpy(host.data(), out, count * sizeof(float), cudaMemcpyDeviceToHost));
     wrong += verify(host, c, data, rank, block, first, rows);
   }
 
   mpiCheck(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
   if (rank == 0) {
     std::sort(times.begin(), times.end());
-    printf("ring_attention: ranks=%d seq=%d heads=%d dim=%d causal=%d\n", nranks, c.seq, c.heads,
-           c.dim, c.causal);
+    printf("ring_attention: ranks=%d seq=%d heads=%d dim=%d causal=%d type=%s\n", nranks, c.seq,
+           c.heads, c.dim, c.causal, sizeof(real) == 2 ? "bf16" : "fp32");
     printf("Time: %.4f ms (maximum over ranks, median of %d)\n", times[c.iters / 2], c.iters);
     printf("Verification: %s\n", wrong ? "FAIL" : "PASS");
   }
