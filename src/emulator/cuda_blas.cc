@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <initializer_list>
 
 namespace emu {
 namespace cuda {
