@@ -69,6 +69,23 @@ __global__ void randomise(__nv_bfloat16 *p, size_t count, unsigned seed) {
   }
 }
 
+// The kernel that users write first: what plain code reaches.
+constexpr int kTile = 16;
+__global__ void plain_gemm(const float *a, const float *b, float *c, int n) {
+  __shared__ float x[kTile][kTile], y[kTile][kTile];
+  const int row = blockIdx.y * kTile + threadIdx.y, col = blockIdx.x * kTile + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < n; k += kTile) {
+    x[threadIdx.y][threadIdx.x] = a[(size_t)row * n + k + threadIdx.x];
+    y[threadIdx.y][threadIdx.x] = b[(size_t)(k + threadIdx.y) * n + col];
+    __syncthreads();
+    for (int i = 0; i < kTile; i++)
+      sum += x[threadIdx.y][i] * y[i][threadIdx.x];
+    __syncthreads();
+  }
+  c[(size_t)row * n + col] = sum;
+}
+
 __device__ void stream_copy(int4 *dst, const int4 *src, size_t count) {
   const size_t step = (size_t)gridDim.x * blockDim.x;
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -273,6 +290,15 @@ int main(int argc, char **argv) {
   }
   put("gemm_tflops_bf16_by_rows", pairs(by_m)); // rows x 8192 x 2048: what chunking costs
   {
+    const int m = 4096;
+    dim3 block(kTile, kTile), grid(m / kTile, m / kTile);
+    const float ms = time_on(g0, 5, [&] {
+      plain_gemm<<<grid, block, 0, g0.stream>>>((float *)gemm.a, (float *)gemm.b, (float *)gemm.c,
+                                                m);
+    });
+    put("plain_gemm_tflops_fp32", number(2.0 * m * m * m / ms / 1e9));
+  }
+  {
     char *a, *b;
     const size_t bytes = (size_t)4 << 30;
     CK(cudaMalloc(&a, bytes));
@@ -299,6 +325,18 @@ int main(int argc, char **argv) {
           std::chrono::duration<float, std::micro>(std::chrono::steady_clock::now() - t0).count());
     }
     put("launch_and_wait_us", number(median(alone)));
+    cudaEvent_t turn;
+    CK(cudaEventCreateWithFlags(&turn, cudaEventDisableTiming));
+    const float hops = time_on(g0, 9, [&] { // one kernel here, the next on the other stream, ...
+      for (int i = 0; i < many; i++) {
+        cudaStream_t a = i % 2 ? g0.second : g0.stream, b = i % 2 ? g0.stream : g0.second;
+        empty<<<1, 32, 0, a>>>();
+        CK(cudaEventRecord(turn, a));
+        CK(cudaStreamWaitEvent(b, turn, 0));
+      }
+    });
+    put("launch_and_event_us", number(hops * 1e3 / many));
+    CK(cudaEventDestroy(turn));
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CK(cudaStreamBeginCapture(g0.stream, cudaStreamCaptureModeThreadLocal));
@@ -472,7 +510,40 @@ int main(int argc, char **argv) {
                         })});
       }
       put("gemm_slowdown_by_ctas", pairs(slow));
-      // NCCL's own large AllGather, for comparison.
+      // NCCL's own small calls, one after the other, and a large AllGather.
+      for (bool p2p : {false, true}) {
+        const int many = 50;
+        CK(cudaSetDevice(0));
+        std::vector<float> all;
+        for (int i = 0; i < 7; i++) {
+          CK(cudaEventRecord(g0.start, g0.stream));
+          for (int k = 0; k < many; k++) {
+            NK(ncclGroupStart());
+            for (int r = 0; r < n; r++)
+              if (p2p) {
+                NK(ncclSend(memory[r], 16, ncclFloat, (r + 1) % n, comm[r], gpus[r].stream));
+                NK(ncclRecv(half(r), 16, ncclFloat, (r + n - 1) % n, comm[r], gpus[r].stream));
+              } else {
+                NK(ncclAllReduce(memory[r], half(r), 16, ncclFloat, ncclSum, comm[r],
+                                 gpus[r].stream));
+              }
+            NK(ncclGroupEnd());
+          }
+          CK(cudaSetDevice(0));
+          CK(cudaEventRecord(g0.stop, g0.stream));
+          for (Gpu &g : gpus) {
+            CK(cudaSetDevice(g.id));
+            CK(cudaStreamSynchronize(g.stream));
+          }
+          CK(cudaSetDevice(0));
+          float ms;
+          CK(cudaEventElapsedTime(&ms, g0.start, g0.stop));
+          if (i > 1)
+            all.push_back(ms);
+        }
+        put(p2p ? "nccl_small_p2p_us" : "nccl_small_allreduce_us",
+            number(median(all) * 1e3 / many));
+      }
       {
         const size_t part = (kBuffer / n) / 4 * 4;
         const float ms = time_all(gpus, 3, [&](Gpu &g) {
