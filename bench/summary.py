@@ -5,6 +5,9 @@ import json
 import sys
 
 
+MOST = 16  # dependences that are listed
+
+
 def main():
     with open(sys.argv[1]) as f:
         ir = json.load(f)
@@ -28,10 +31,11 @@ def main():
 
     deps = ir.get("deps", [])
     print(f"graph: {len(names)} nodes, {len(deps)} dependences")
-    for d in deps:
-        if d.get("kind") in ("RAW", "WAR", "WAW"):
-            marks = " carried by the loop" if d.get("carried") else ""
-            print(f"  {label(d['from'])} --{d['kind']}--> {label(d['to'])}{marks}")
+    data = [d for d in deps if d.get("kind") in ("RAW", "WAR", "WAW") and not d.get("carried")]
+    for d in data[:MOST]:
+        print(f"  {label(d['from'])} --{d['kind']}--> {label(d['to'])}")
+    if len(data) > MOST:
+        print(f"  and {len(data) - MOST} more within, {sum(bool(d.get('carried')) for d in deps)} between iterations of loops: see the picture")
     for o in ir.get("overlaps", []):
         if o.get("kind") == "order_only":
             print(f"  could overlap: {label(o['a'])} and {label(o['b'])}: {o.get('why', '')}")

@@ -202,7 +202,10 @@ static void describe_box(const struct draw *d, struct strbuf *b, const struct ir
     sb_add(b, "group");
     break;
   default:
-    sb_add(b, p->children.n > 0 && child == p->children.v[0] ? "if " : "else of ");
+    sb_add(b, strcmp(p->label, "switch") == 0 ? "case of "
+              : !*p->u.control.condition      ? "perhaps "
+              : child == p->children.v[0]     ? "if "
+                                              : "else of ");
     break;
   }
   if (p->kind != IR_GROUP)

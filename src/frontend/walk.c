@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Function bodies -> node trees. */
 #include "frontend/internal.h"
-#if __has_include("frontend/kernel_access.h")
 #include "frontend/kernel_access.h"
-#define fe_access fe_kernel_access
-#else
-#define fe_access(cursor, program, kernel) ((void)0) /* every access stays unknown */
-#endif
 #include "support/strbuf.h"
 #include <ctype.h>
 #include <string.h>
@@ -19,6 +14,7 @@ struct walker {
   char *why;
   int loops, device_loops;
   bool capturing;
+  bool optional; /* in a switch with labels inside its statements: each statement may be left out */
   int depth;
   VEC(fe_key) device_vars;
 };
@@ -357,7 +353,7 @@ ir_id fe_kernel(struct fe *f, CXCursor decl) {
   else {
     struct ir_range r = fe_range(f, def);
     f->p->kernels.v[id].range = r;
-    fe_access(def, f->p, id);
+    fe_kernel_access(def, f->p, id);
     fe_kernel_shape(f, def, id);
   }
   return id;
@@ -1007,14 +1003,18 @@ static bool status_check(CXCursor cond) {
   return r;
 }
 
-/* Does C leave the enclosing loop (1) or the function or process (2)? Ways out after a failure,
- * which end the whole program, do not count. */
-static int leaves(CXCursor c, bool in_loop) {
+/* Statements around a point that break and continue refer to. */
+enum { IN_SWITCH = 1, IN_LOOP = 2 };
+
+/* Does C leave the enclosing loop (1) or the function or process (2)? AROUND: what is between C and
+ * that loop. Ways out after a failure, which end the whole program, do not count. */
+static int leaves(CXCursor c, int around) {
   int r = 0;
   switch (clang_getCursorKind(c)) {
   case CXCursor_BreakStmt:
+    return around ? 0 : 1;
   case CXCursor_ContinueStmt:
-    return in_loop ? 0 : 1;
+    return around & IN_LOOP ? 0 : 1;
   case CXCursor_ReturnStmt:
   case CXCursor_GotoStmt:
   case CXCursor_CXXThrowExpr:
@@ -1045,27 +1045,38 @@ static int leaves(CXCursor c, bool in_loop) {
   case CXCursor_WhileStmt:
   case CXCursor_DoStmt:
   case CXCursor_CXXForRangeStmt:
+    around |= IN_LOOP;
+    break;
   case CXCursor_SwitchStmt:
-    in_loop = true;
+    around |= IN_SWITCH;
     break;
   default:
     break;
   }
   fe_list kids = {0};
   fe_children(c, &kids);
-  VEC_EACH(&kids, k) r |= leaves(*k, in_loop);
+  VEC_EACH(&kids, k) r |= leaves(*k, around);
   VEC_FREE(&kids);
   return r;
 }
 
-/* Walks BODY into a new sequence under PARENT; returns whether it holds anything. */
-static bool body_of(struct walker *w, ir_id parent, CXCursor body) {
+/* Walks statements into a new sequence under PARENT; returns whether it holds anything. */
+static bool sequence(struct walker *w, ir_id parent, const CXCursor *c, size_t n) {
   ir_id saved = w->cur;
-  w->cur = add_node(w, IR_SEQ, parent, body, "");
+  w->cur = add_node(w, IR_SEQ, parent, c[0], "");
   ir_id seq = w->cur;
-  walk(w, body);
+  struct ir_range last = fe_range(w->f, c[n - 1]);
+  struct ir_range *r = &ir_node(w->f->p, seq)->range;
+  if (last.file == r->file && last.end > r->end)
+    r->end = last.end;
+  for (size_t i = 0; i < n; i++)
+    walk(w, c[i]);
   w->cur = saved;
   return w->f->p->nodes.v[seq].children.n > 0;
+}
+
+static bool body_of(struct walker *w, ir_id parent, CXCursor body) {
+  return sequence(w, parent, &body, 1);
 }
 
 static const char *depends(struct walker *w, CXCursor cond) {
@@ -1078,12 +1089,50 @@ static const char *depends(struct walker *w, CXCursor cond) {
   return why;
 }
 
-static void branch(struct walker *w, CXCursor c, CXCursor cond, CXCursor *bodies, size_t n) {
+/* Statements that are executed together. */
+struct part {
+  const CXCursor *c;
+  size_t n;
+  bool falls_in; /* from the part before: both may be executed, or either */
+};
+
+/* Takes back what was added from node ID on, when nothing but N empty nodes was. */
+static bool drop_empty(struct walker *w, ir_id id, size_t n) {
+  if (w->f->p->nodes.n != (size_t)id + n)
+    return false;
+  while (n--)
+    drop_last(w);
+  return true;
+}
+
+/* Statements that may be left out: a branch of one arm. */
+static bool optional(struct walker *w, const CXCursor *c, size_t n) {
+  ir_id id = add_node(w, IR_BRANCH, w->cur, c[0], "part");
+  bool any = sequence(w, id, c, n);
+  return any || !drop_empty(w, id, 2);
+}
+
+/* One arm, of parts that are entered at any of them and go on to the next. */
+static bool arm(struct walker *w, ir_id parent, const struct part *parts, size_t n) {
+  if (n == 1)
+    return sequence(w, parent, parts->c, parts->n);
+  ir_id saved = w->cur;
+  w->cur = add_node(w, IR_SEQ, parent, parts->c[0], "");
+  bool any = false;
+  for (size_t i = 0; i < n; i++)
+    any |= optional(w, parts[i].c, parts[i].n);
+  w->cur = saved;
+  return any;
+}
+
+/* C executes one of the arms that PARTS make up, or none. AROUND: see leaves(). */
+static void branch(struct walker *w, CXCursor c, CXCursor cond, const struct part *parts, size_t n,
+                   const char *label, int around) {
   struct ir_program *p = w->f->p;
   if (!clang_Cursor_isNull(cond))
     walk(w, cond);
   const char *why = depends(w, cond);
-  ir_id id = add_node(w, IR_BRANCH, w->cur, c, "if");
+  ir_id id = add_node(w, IR_BRANCH, w->cur, c, label);
   char *text = clang_Cursor_isNull(cond) ? xstrdup("") : fe_cursor_text(w->f, cond);
   ir_set(&ir_node(p, id)->u.control.condition, text);
   ir_node(p, id)->u.control.rank_dependent = why != NULL;
@@ -1094,14 +1143,17 @@ static void branch(struct walker *w, CXCursor c, CXCursor cond, CXCursor *bodies
     spoil(w, why);
   w->uniform = uniform && !why;
   int out = 0;
-  for (size_t i = 0; i < n; i++) {
-    any |= body_of(w, id, bodies[i]);
-    if (why)
-      out |= leaves(bodies[i], false);
+  size_t arms = 0;
+  for (size_t i = 0, next; i < n; i = next, arms++) {
+    for (next = i + 1; next < n && parts[next].falls_in;)
+      next++;
+    any |= arm(w, id, parts + i, next - i);
   }
-  if (!any && p->nodes.n == (size_t)id + 1 + n)
-    for (size_t i = 0; i <= n; i++)
-      drop_last(w);
+  for (size_t i = 0; why && i < n; i++)
+    for (size_t k = 0; k < parts[i].n; k++)
+      out |= leaves(parts[i].c[k], around);
+  if (!any)
+    drop_empty(w, id, 1 + arms);
   w->uniform = uniform && !(out & 2);
   w->loop_spoiled = spoiled || w->loop_spoiled || (out & 1);
   if (w->uniform && !w->loop_spoiled) {
@@ -1277,9 +1329,78 @@ static void loop(struct walker *w, CXCursor c, fe_list *kids) {
     free(saved_why);
 }
 
+static bool is_label(CXCursor c) {
+  return clang_getCursorKind(c) == CXCursor_CaseStmt ||
+         clang_getCursorKind(c) == CXCursor_DefaultStmt;
+}
+
+/* Is a case label of the switch around C inside C, below its own labels? */
+static bool label_inside(CXCursor c, bool top) {
+  if (clang_getCursorKind(c) == CXCursor_SwitchStmt ||
+      clang_getCursorKind(c) == CXCursor_LambdaExpr)
+    return false;
+  if (is_label(c) && !top)
+    return true;
+  fe_list kids = {0};
+  bool r = false;
+  fe_children(c, &kids);
+  for (size_t i = 0; i < kids.n && !r; i++)
+    r = label_inside(kids.v[i], top && is_label(c) && i + 1 == kids.n);
+  VEC_FREE(&kids);
+  return r;
+}
+
+/* Is the statement after C not reached from C? */
+static bool ends(CXCursor c) {
+  switch (clang_getCursorKind(c)) {
+  case CXCursor_BreakStmt:
+  case CXCursor_ContinueStmt:
+  case CXCursor_ReturnStmt:
+  case CXCursor_GotoStmt:
+    return true;
+  case CXCursor_CaseStmt:
+  case CXCursor_DefaultStmt:
+  case CXCursor_CompoundStmt: {
+    fe_list kids = {0};
+    fe_children(c, &kids);
+    bool r = kids.n && ends(kids.v[kids.n - 1]);
+    VEC_FREE(&kids);
+    return r;
+  }
+  default:
+    return false;
+  }
+}
+
 static void switch_stmt(struct walker *w, CXCursor c, fe_list *kids) {
   CXCursor cond = kids->n > 1 ? kids->v[kids->n - 2] : clang_getNullCursor();
-  branch(w, c, cond, &kids->v[kids->n - 1], 1);
+  CXCursor body = kids->v[kids->n - 1];
+  for (size_t i = 0; i + 2 < kids->n; i++)
+    walk(w, kids->v[i]);
+  fe_list list = {0};
+  VEC(struct part) parts = {0};
+  if (clang_getCursorKind(body) == CXCursor_CompoundStmt)
+    fe_children(body, &list);
+  bool labels = false, ended = true;
+  VEC_EACH(&list, s) labels = labels || label_inside(*s, true);
+  VEC_EACH(&list, s) {
+    if (is_label(*s) || !parts.n)
+      VEC_PUSH(&parts) = (struct part){s, 0, !ended};
+    struct part *last = &parts.v[parts.n - 1];
+    last->n++;
+    bool target = clang_getCursorKind(*s) == CXCursor_LabelStmt;
+    ended = (ended && last->n > 1 && !target) || ends(*s);
+  }
+  struct part whole = {&body, 1, false};
+  bool saved = w->optional;
+  w->optional = labels;
+  if (labels || !parts.n) /* labels in odd places: any statement may be left out */
+    branch(w, c, cond, &whole, 1, "switch", IN_SWITCH);
+  else
+    branch(w, c, cond, parts.v, parts.n, "switch", IN_SWITCH);
+  w->optional = saved;
+  VEC_FREE(&parts);
+  VEC_FREE(&list);
 }
 
 static bool pointer_like(CXType t) { return clang_getCanonicalType(t).kind == CXType_Pointer; }
@@ -1422,10 +1543,15 @@ static void walk(struct walker *w, CXCursor c) {
     CXCursor cond = i < kids.n && clang_isExpression(clang_getCursorKind(kids.v[i]))
                         ? kids.v[i++]
                         : clang_getNullCursor();
+    struct part arms[2] = {{kids.v + i, 1, false}, {kids.v + i + 1, 1, false}};
     if (i < kids.n)
-      branch(w, c, cond, kids.v + i, kids.n - i);
+      branch(w, c, cond, arms, kids.n - i > 1 ? 2 : 1, "if", 0);
     break;
   }
+  case CXCursor_CompoundStmt:
+    VEC_EACH(&kids, k) if (w->optional) optional(w, k, 1);
+    else walk(w, *k);
+    break;
   case CXCursor_SwitchStmt:
     if (kids.n)
       switch_stmt(w, c, &kids);

@@ -391,6 +391,71 @@ static void warm_up(void **state) {
   done();
 }
 
+/* ---- switch
+ * -------------------------------------------------------------------------------------- */
+
+/* Is there a path of edges within one execution? */
+static bool ordered(const struct ir_node *a, const struct ir_node *b) {
+  bool *seen = calloc(ir->nodes.n, sizeof *seen);
+  seen[a->id] = true;
+  for (bool grew = true; grew;) {
+    grew = false;
+    VEC_EACH(&ir->deps, d)
+    if (!d->carried && seen[d->from] && !seen[d->to])
+      seen[d->to] = grew = true;
+  }
+  bool r = seen[b->id];
+  free(seen);
+  return r;
+}
+
+static bool reads_from(const struct ir_node *a, const struct ir_node *b) {
+  VEC_EACH(&ir->deps, d)
+  if (d->from == a->id && d->to == b->id && d->kind == IR_DEP_RAW && !d->carried)
+    return true;
+  return false;
+}
+
+static void cases(void **state) {
+  (void)state;
+  load("switch.cu");
+  ir_analyse(ir);
+  const struct ir_node *before = node_at("before", IR_COMPUTE),
+                       *zero = node_at("zero", IR_COLLECTIVE), *one = node_at("one", IR_COLLECTIVE),
+                       *two = node_at("two", IR_COMPUTE), *three = node_at("three", IR_COMPUTE),
+                       *other = node_at("other", IR_COLLECTIVE),
+                       *after = node_at("after", IR_COMPUTE);
+  const struct ir_node *arms[] = {zero, one, two, other};
+  for (size_t i = 0; i < 4; i++) {
+    assert_true(ordered(before, arms[i]));
+    assert_true(ordered(arms[i], after));
+    for (size_t j = 0; j < 4; j++)
+      assert_true(i == j || !ordered(arms[i], arms[j]));
+  }
+  assert_false(ordered(three, other));
+  assert_true(reads_from(two, three));    /* by falling through */
+  assert_true(reads_from(before, three)); /* by entering there */
+  assert_true(reads_from(before, after) && reads_from(zero, after) && reads_from(one, after));
+  const struct ir_node *even = node_at("even", IR_COMPUTE), *odd = node_at("odd", IR_COMPUTE);
+  assert_true(reads_from(even, odd));
+  assert_int_equal(ir_node(ir, ir_node(ir, odd->parent)->parent)->kind, IR_BRANCH);
+  assert_false(call_at("skipped")->uniform);
+  assert_true(call_at("joined")->uniform);
+  done();
+}
+
+static void custom_ops(void **state) {
+  (void)state;
+  load("custom_op.cu");
+  assert_string_equal(call_at("make")->callee, "ncclRedOpCreatePreMulSum");
+  assert_string_equal(call_at("unmake")->callee, "ncclRedOpDestroy");
+  const char *tags[] = {"member", "copy", "variable", "plain"};
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(node_at(tags[i], IR_COLLECTIVE)->u.coll.redop_static, i == 3);
+  assert_string_equal(node_at("member", IR_COLLECTIVE)->u.coll.redop, "a.op");
+  done();
+}
+
 /* ---- input that is not as it should be
  * ----------------------------------------------------------- */
 
@@ -506,8 +571,9 @@ int main(void) {
       cmocka_unit_test(spellings),    cmocka_unit_test(straight_line), cmocka_unit_test(devices),
       cmocka_unit_test(all_to_all_v), cmocka_unit_test(halo),          cmocka_unit_test(ring),
       cmocka_unit_test(chunks),       cmocka_unit_test(softmax),       cmocka_unit_test(gradients),
-      cmocka_unit_test(warm_up),      cmocka_unit_test(degraded),      cmocka_unit_test(malformed),
-      cmocka_unit_test(truncated),    cmocka_unit_test(no_toolkit)};
+      cmocka_unit_test(warm_up),      cmocka_unit_test(cases),         cmocka_unit_test(custom_ops),
+      cmocka_unit_test(degraded),     cmocka_unit_test(malformed),     cmocka_unit_test(truncated),
+      cmocka_unit_test(no_toolkit)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   free(dir);
   return failed;
