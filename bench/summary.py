@@ -31,11 +31,12 @@ def main():
 
     deps = ir.get("deps", [])
     print(f"graph: {len(names)} nodes, {len(deps)} dependences")
-    data = [d for d in deps if d.get("kind") in ("RAW", "WAR", "WAW") and not d.get("carried")]
+    data = [d for d in deps if d.get("kind") in ("RAW", "WAR", "WAW") and not d.get("carried")
+            and "Free" not in label(d["to"])]
     for d in data[:MOST]:
         print(f"  {label(d['from'])} --{d['kind']}--> {label(d['to'])}")
     if len(data) > MOST:
-        print(f"  and {len(data) - MOST} more within, {sum(bool(d.get('carried')) for d in deps)} between iterations of loops: see the picture")
+        print(f"  and {len(data) - MOST} more, and those from one iteration of a loop to the next: see the picture")
     for o in ir.get("overlaps", []):
         if o.get("kind") == "order_only":
             print(f"  could overlap: {label(o['a'])} and {label(o['b'])}: {o.get('why', '')}")
