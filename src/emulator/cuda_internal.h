@@ -56,9 +56,11 @@ int blocks_per_sm(unsigned threads, size_t shared);
  * to one again has met all others since they read it. */
 struct Exchange {
   unsigned mask = 0;
-  unsigned turn[32] = {};
-  unsigned valid[2] = {0, 0};
-  uint64_t cell[2][32];
+  unsigned turn[32] = {}; // of each lane
+  struct {
+    unsigned turn[32] = {}; // in which the lane gave the value
+    uint64_t value[32];
+  } cells[2];
 };
 
 struct ActiveMask; // cuda_warp.cc

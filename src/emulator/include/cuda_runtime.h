@@ -3,7 +3,7 @@
 #ifndef CUCOCC_EMULATOR_CUDA_RUNTIME_H
 #define CUCOCC_EMULATOR_CUDA_RUNTIME_H
 
-#include <cassert>
+#include "assert.h"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

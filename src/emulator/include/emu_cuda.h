@@ -134,6 +134,8 @@ template <class V> EMU_INLINE V *managed_var(V *variable) {
  */
 
 [[noreturn]] void trap(const char *what);
+[[noreturn]] void assert_failed(const char *assertion, const char *file, unsigned line,
+                                const char *function);
 void sync_threads();
 /* __syncthreads_count and relatives. MODE: 0 count, 1 and, 2 or. */
 int sync_threads_reduce(int predicate, int mode);
