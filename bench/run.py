@@ -56,6 +56,7 @@ def arguments():
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilations at a time")
     p.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     p.add_argument("--build-only", action="store_true", help="compile and stop")
+    p.add_argument("--no-build", action="store_true", help="use what an earlier --build-only made")
     p.add_argument("--render", metavar="JSON", help="write the report of an earlier run again and stop")
     return p.parse_args()
 
@@ -314,10 +315,11 @@ class Bench:
         if self.a.dry_run:
             self.print_plan()
             return 0
-        if not shutil.which(self.nvcc):
+        if not self.a.no_build and not shutil.which(self.nvcc):
             sys.exit(self.nvcc + " not found")
-        self.build()
-        print("built %d programs in %.0f s" % (len(self.builds()), time.monotonic() - self.start), flush=True)
+        if not self.a.no_build:
+            self.build()
+            print("built %d programs in %.0f s" % (len(self.builds()), time.monotonic() - self.start), flush=True)
         if self.a.build_only:
             return bool(self.failures)
         self.machine = self.describe()
