@@ -25,10 +25,6 @@ ThreadState &thread_of(const char *what) {
 /* ---- who runs
  * --------------------------------------------------------------------------------------- */
 
-uint3 thread_idx() noexcept { return current_thread ? current_thread->thread_idx : uint3{0, 0, 0}; }
-uint3 block_idx() noexcept { return current_thread ? current_thread->block_idx : uint3{0, 0, 0}; }
-dim3 block_dim() noexcept { return current_thread ? current_thread->block_dim : dim3(); }
-dim3 grid_dim() noexcept { return current_thread ? current_thread->grid_dim : dim3(); }
 unsigned lane_id() noexcept { return current_thread ? current_thread->linear % 32 : 0; }
 unsigned warp_id() noexcept { return current_thread ? current_thread->linear / 32 : 0; }
 

@@ -28,17 +28,10 @@ struct BlockState; // of a running block; cuda_internal.h
 /* The running CUDA thread. */
 struct ThreadState {
   uint3 thread_idx, block_idx;
-  dim3 block_dim, grid_dim;
+  uint3 block_dim, grid_dim;
   unsigned linear; // index in the block
   BlockState *block;
 };
-
-/* The built-in variables, by value: they never change in a thread, which lets the compiler keep
- * them. Outside of kernels: zeros and ones. */
-uint3 thread_idx() noexcept __attribute__((const));
-uint3 block_idx() noexcept __attribute__((const));
-dim3 block_dim() noexcept __attribute__((const));
-dim3 grid_dim() noexcept __attribute__((const));
 
 /* ---- launches ----------------------------------------------------------------------------------
  */
@@ -166,9 +159,8 @@ unsigned warp_id() noexcept __attribute__((const));
 } // namespace cuda
 } // namespace emu
 
-#define threadIdx (::emu::cuda::thread_idx())
-#define blockIdx (::emu::cuda::block_idx())
-#define blockDim (::emu::cuda::block_dim())
-#define gridDim (::emu::cuda::grid_dim())
+/* The built-in variables. Each thread finds its own values: they are set whenever another one runs.
+ * Constant, because a thread's values never change, which lets the compiler keep them. */
+extern "C" const uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 #endif
