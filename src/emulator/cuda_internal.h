@@ -63,12 +63,19 @@ struct Exchange {
   } cells[2];
 };
 
-struct ActiveMask; // cuda_warp.cc
+/* Lanes that call __activemask() at one place. A GPU runs lanes together that are at the same
+ * instruction; here those that get there while the others wait, have returned, or take too long. */
+struct ActiveMask {
+  Site site;
+  unsigned arrived = 0;
+  unsigned result[32] = {};
+};
 
 struct WarpState {
-  unsigned lanes = 0;   // that exist
-  unsigned exited = 0;  // that have returned
-  unsigned blocked = 0; // that wait in a barrier, a shuffle or a vote
+  unsigned lanes = 0;            // that exist
+  unsigned exited = 0;           // that have returned
+  unsigned blocked = 0;          // that wait in a barrier, a shuffle or a vote
+  unsigned waits_under[32] = {}; // the mask under which a blocked lane waits; 0: for the block
   std::vector<std::unique_ptr<Exchange>> exchanges;
   std::vector<std::unique_ptr<ActiveMask>> actives;
 };
@@ -100,6 +107,7 @@ struct BlockState {
     int count = 0, total = 0;
   } votes[3];
   std::vector<unsigned char> vote_turn; // of each thread
+  unsigned live = 0, in_barrier = 0;    // threads that have not returned; that wait for the block
 };
 
 /* The running CUDA thread, or NULL outside of kernels; set at every switch. */

@@ -32,17 +32,39 @@ namespace {
 
 WarpState &warp_of(const ThreadState &t) { return t.block->warps[t.linear / 32]; }
 
-/* While this lives, the running lane counts as waiting: __activemask() does not wait for it. */
-class Blocked {
-  WarpState &warp_;
-  unsigned bit_;
+/* Lanes that have met under MASK do not wait any more, although they run again only later. */
+void release_lanes(WarpState &warp, unsigned mask) {
+  const unsigned needed = mask & warp.lanes & ~warp.exited;
+  unsigned there = 0;
+  for (unsigned i = 0; i < 32; i++)
+    there |= (unsigned)((warp.blocked >> i & 1) && warp.waits_under[i] == mask) << i;
+  if ((there & needed) == needed)
+    warp.blocked &= ~there;
+}
 
-public:
-  explicit Blocked(const ThreadState &t) : warp_(warp_of(t)), bit_(1u << t.linear % 32) {
-    warp_.blocked |= bit_;
+void release_block(BlockState &block) {
+  if (block.in_barrier < block.live)
+    return;
+  block.in_barrier = 0;
+  for (WarpState &warp : block.warps)
+    for (unsigned i = 0; i < 32; i++)
+      if (warp.waits_under[i] == 0)
+        warp.blocked &= ~(1u << i);
+}
+
+/* The running lane waits for the lanes of MASK, 0 for its block: until then __activemask() does not
+ * wait for it. */
+void blocked(const ThreadState &t, unsigned mask) {
+  WarpState &warp = warp_of(t);
+  warp.blocked |= 1u << t.linear % 32;
+  warp.waits_under[t.linear % 32] = mask;
+  if (mask) {
+    release_lanes(warp, mask);
+  } else {
+    t.block->in_barrier++;
+    release_block(*t.block);
   }
-  ~Blocked() { warp_.blocked &= ~bit_; }
-};
+}
 
 } // namespace
 
@@ -51,7 +73,7 @@ public:
 
 void sync_threads() {
   const Site site = EMU_SITE();
-  Blocked blocked(thread_of("__syncthreads()"));
+  blocked(thread_of("__syncthreads()"), 0);
   sync_block(site);
 }
 
@@ -62,10 +84,8 @@ int sync_threads_reduce(int predicate, int mode) {
   const unsigned turn = b.vote_turn[t.linear]++ % 3;
   b.votes[turn].total++;
   b.votes[turn].count += predicate != 0;
-  {
-    Blocked blocked(t);
-    sync_block(site);
-  }
+  blocked(t, 0);
+  sync_block(site);
   const int count = b.votes[turn].count, total = b.votes[turn].total;
   auto &next =
       b.votes[(turn + 2) % 3]; // the one before: nobody reads it any more after this barrier
@@ -82,7 +102,7 @@ void sync_lanes(unsigned mask) {
             site);
     return;
   }
-  Blocked blocked(t);
+  blocked(t, mask);
   sync_warp(mask, site);
 }
 
@@ -95,7 +115,6 @@ void sync_grid() {
             site);
     trap("grid_group::sync() in a kernel that is not launched cooperatively");
   }
-  Blocked blocked(t);
   sync_group(&g.barrier, (unsigned)g.threads, site);
 }
 
@@ -132,10 +151,8 @@ const uint64_t *exchange(unsigned mask, uint64_t bits, unsigned *valid, const ch
   auto &cells = e.cells[turn & 1];
   cells.value[lane] = bits;
   cells.turn[lane] = turn;
-  {
-    Blocked blocked(t);
-    sync_warp(mask, site);
-  }
+  blocked(t, mask);
+  sync_warp(mask, site);
   *valid = 0;
   for (unsigned i = 0; i < 32; i++)
     *valid |= (unsigned)(cells.turn[i] == turn) << i;
@@ -204,14 +221,6 @@ uint32_t reduce(unsigned mask, uint32_t value, Reduction operation, bool is_sign
   return r;
 }
 
-/* Lanes that call __activemask() at one place. A GPU runs lanes together that are at the same
- * instruction; here those that get there while the others wait, have returned, or take too long. */
-struct ActiveMask {
-  Site site;
-  unsigned arrived = 0;
-  unsigned result[32] = {};
-};
-
 unsigned active_mask() {
   const Site site = EMU_SITE();
   ThreadState &t = thread_of("__activemask()");
@@ -267,7 +276,7 @@ void *shared_slot(const void *key, size_t size, size_t alignment) {
     if (v.key == key)
       return v.address;
   void *p = memory_alloc(b.grid->device, size, MemoryKind::SHARED, EMU_SITE(),
-                         std::max<size_t>(alignment, 16));
+                         std::max<size_t>(alignment, 128));
   if (!p)
     unsupported("no memory is left for __shared__ variables", EMU_SITE());
   b.shared.push_back(SharedVariable{key, p});
@@ -300,7 +309,15 @@ bool is_global(const void *address) {
  * ------------------------------------------------------------------------------------------------
  */
 
-void thread_exit(ThreadState &t) { warp_of(t).exited |= 1u << t.linear % 32; }
+void thread_exit(ThreadState &t) {
+  WarpState &warp = warp_of(t);
+  warp.exited |= 1u << t.linear % 32;
+  for (unsigned i = 0; i < 32; i++)
+    if ((warp.blocked >> i & 1) && warp.waits_under[i])
+      release_lanes(warp, warp.waits_under[i]);
+  if (--t.block->live)
+    release_block(*t.block);
+}
 
 void trap(const char *what) {
   const Site site = EMU_SITE();
