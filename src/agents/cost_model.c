@@ -249,7 +249,7 @@ static double rate(const struct cost_model *m, const struct dir_directive *d, do
   double side = d->transfer == DIR_transfer_pull        ? h->pull_efficiency
                 : d->transfer == DIR_transfer_automatic ? (1 + h->pull_efficiency) / 2
                                                         : 1;
-  return min(link_rate(m), ctas * each) * side;
+  return min(link_rate(m), ctas * each * side);
 }
 
 static double barrier(const struct cost_model *m, const struct dir_directive *d) {
@@ -271,13 +271,6 @@ static double chunks_of(const struct dir_directive *d, double bytes, double bloc
   else if (d->chunk_bytes > 0)
     n = ceil(bytes / (double)d->chunk_bytes);
   return max(1, min(n, 65536));
-}
-
-/* Time lost to slots that are not free yet. */
-static double slots(const struct cost_model *m, const struct dir_directive *d, double chunks) {
-  const struct hardware *h = m->c.machine;
-  double share = d->depth <= 1 ? 1 : d->depth == 2 ? 0.1 : 0.02;
-  return (chunks - 1) * share * (h->flag_us + h->link_latency_us) + 0.1 * d->depth;
 }
 
 static double host_time(const struct cost_model *m, const struct cost_region *r, bool p2p) {
@@ -310,33 +303,35 @@ static double exposed(const struct cost_model *m, const struct dir_directive *d,
   if (d->backend == DIR_backend_host)
     return hide(host_time(m, r, p2p), o->concurrent, slow);
   double s = h->sms, chunks = chunks_of(d, r->bytes, o->blocks), share = c / max(s - c, 1);
+  double rounds = d->chunk_bytes > 0 ? chunks : 1; /* of a copy that is synchronised by chunks */
   double transfer = h->link_latency_us + r->bytes / rate(m, d, c);
   switch (d->placement) {
   case DIR_placement_split:
     return hide(transfer, o->concurrent + o->independent, slow + share) + h->launch_us +
-           2 * barrier(m, d) + h->event_us * (o->independent > 0);
+           (1 + rounds) * barrier(m, d) + h->event_us * (o->independent > 0);
   case DIR_placement_pipelined: {
-    double slice = o->producer * quantisation(m, o->blocks, chunks, s - c) + o->consumer;
-    double per = h->launch_us + h->event_us + (d->sync == DIR_sync_chunk_signal ? h->flag_us : barrier(m, d));
-    double stage = max((slice * (1 + slow + share)) / chunks, transfer / chunks + per);
-    double total = (slice + transfer) / chunks + (chunks - 1) * stage + per + slots(m, d, chunks);
+    double parts = max(1, d->depth);
+    double slice = o->producer * quantisation(m, o->blocks, parts, s - c) + o->consumer;
+    double per = h->launch_us + h->event_us + (1 + ceil(rounds / parts)) * barrier(m, d);
+    double stage = max((slice * (1 + slow + share)) / parts, transfer / parts + per);
+    double total = (slice + transfer) / parts + (parts - 1) * stage + per;
     return total - o->producer - o->consumer + 2 * h->event_us;
   }
   case DIR_placement_fused: {
     double flags = chunks / s * h->flag_us; /* set by different CTAs, side by side */
     double store = r->bytes / (rate(m, d, s) * 0.9);
-    double body = max(o->producer * (1 + slow) + flags, store) + slots(m, d, chunks) / s;
+    double body = max(o->producer * (1 + slow) + flags, store);
     return body - o->producer + h->link_latency_us + h->flag_us + transfer / chunks * (chunks < 2 ? 0.2 : 0.05);
   }
   case DIR_placement_specialized: {
     double compute = (o->producer + o->consumer) * s / max(s - c, 1);
     double per = h->flag_us / c;
     double stage = max(compute / chunks, transfer / chunks + per);
-    double total = (compute + transfer) / chunks + (chunks - 1) * stage + slots(m, d, chunks) / c;
+    double total = (compute + transfer) / chunks + (chunks - 1) * stage;
     return total - o->producer - o->consumer + 2 * h->flag_us - h->launch_us * (o->consumer > 0);
   }
   default:
-    return hide(transfer + 2 * barrier(m, d) + h->launch_us, o->concurrent, slow + share);
+    return hide(transfer + (1 + rounds) * barrier(m, d) + h->launch_us, o->concurrent, slow + share);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "driver/driver.h"
 #include "backend/graph.h"
 #include "driver/depfile.h"
+#include "driver/evolve.h"
 #include "driver/launcher.h"
 #include "driver/options.h"
 #include "driver/pipeline.h"
@@ -107,7 +108,7 @@ static const char *program_output(const struct options *o) {
   if (o->output)
     return o->output;
   bool other = o->graph || o->emit_ir || o->emit_directives || o->report;
-  return !other || o->fast_path ? "-" : NULL;
+  return !other || o->fast_path || o->evolve ? "-" : NULL;
 }
 
 /* Writes everything; the program itself last, so that it is only there when all is. */
@@ -120,7 +121,7 @@ static bool write_all(const struct options *o, const struct pipeline *p, struct 
     ok = write_and_free(o->emit_directives, dir_to_json(ir, &p->set), diag);
   if (ok && o->graph)
     ok = write_graph(o, p, diag);
-  if (ok && o->report)
+  if (ok && o->report && !o->evolve_page)
     ok = write_and_free(o->report, report_json(p, diag), diag);
   if (ok && (o->md || o->mmd))
     ok = write_deps(o, p, diag);
@@ -168,7 +169,10 @@ static int translate(const struct options *o, struct pipeline *p, struct diag_en
                                 .lower = program_output(o) || o->report,
                                 .verbose = o->verbose};
   diag_set_warning(diag, "nothing-to-do"); /* a remark that the user of a translator wants to see */
+  po.lower |= o->evolve;
   status = pipeline_run(p, &po, diag);
+  if (status == DRIVER_OK && o->evolve)
+    status = evolve_run(o, p, diag);
   if (status == DRIVER_OK && !write_all(o, p, diag))
     status = DRIVER_ENVIRONMENT;
   return status;

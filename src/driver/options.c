@@ -180,12 +180,32 @@ static bool set_warning(struct diag_engine *diag, const char *value) {
   return true;
 }
 
-static bool set_optimize(struct diag_engine *diag, const char *value) {
-  if (strcmp(value, "evolve") != 0)
-    return true; /* nvcc's */
-  diag_report(diag, DIAG_usage, NULL,
-              "'-O evolve', the search for speed, is not built yet; use '--fast-path'");
-  return false;
+/* -O evolve is ours, other levels are nvcc's. */
+static bool set_optimize(struct options *o, const char *value) {
+  if (strcmp(value, "evolve") == 0)
+    o->evolve = true;
+  else
+    args_addf(&o->nvcc_args, "-O%s", value);
+  return true;
+}
+
+/* 90s, 5m, 1h; seconds without a unit. */
+static bool set_time(struct options *o, struct diag_engine *diag, const char *value) {
+  char *end;
+  double t = strtod(value, &end);
+  double unit = strcmp(end, "h") == 0 ? 3600 : strcmp(end, "m") == 0 ? 60 : strcmp(end, "s") == 0 || !*end ? 1 : 0;
+  if (end == value || !unit || !(t > 0) || t * unit > 1e9)
+    return bad_value(diag, "--max-time", value, "a time such as 90s, 5m or 1h");
+  o->max_time = t * unit;
+  return true;
+}
+
+static bool set_assumption(struct options *o, struct diag_engine *diag, const char *value) {
+  const char *equals = strchr(value, '=');
+  if (!equals || equals == value || !equals[1])
+    return bad_value(diag, "--assume", value, "NAME=VALUE");
+  args_add(&o->assumptions, value);
+  return true;
 }
 
 static bool set_runtime(struct options *o, struct diag_engine *diag, const char *value) {
@@ -200,7 +220,7 @@ static enum options_result apply(struct options *o, enum option_id id, const cha
   bool ok = true;
   switch (id) {
   case OPTION_fast_path: o->fast_path = true; break;
-  case OPTION_optimize: ok = set_optimize(diag, value); break;
+  case OPTION_optimize: ok = set_optimize(o, value); break;
   case OPTION_output: o->output = value; break;
   case OPTION_graph: o->graph = value; break;
   case OPTION_emit_ir: o->emit_ir = value; break;
@@ -208,10 +228,22 @@ static enum options_result apply(struct options *o, enum option_id id, const cha
   case OPTION_directives: o->directives = value; break;
   case OPTION_emit_runtime: ok = set_runtime(o, diag, value); break;
   case OPTION_report: o->report = value; break;
+  case OPTION_generations: ok = o->generations_set = small_number(diag, "--generations", value, 1000000, &o->generations); break;
+  case OPTION_population: ok = o->population_set = small_number(diag, "--population", value, 10000, &o->population); break;
+  case OPTION_islands: ok = o->islands_set = small_number(diag, "--islands", value, 1000, &o->islands); break;
+  case OPTION_max_evals: ok = small_number(diag, "--max-evals", value, 1000000000, &o->max_evals); break;
+  case OPTION_max_time: ok = set_time(o, diag, value); break;
+  case OPTION_jobs: ok = small_number(diag, "--jobs", value, 1024, &o->jobs); break;
+  case OPTION_launcher: o->launcher_template = value; break;
+  case OPTION_verifier: o->verifier = value; break;
+  case OPTION_hardware: o->hardware = value; break;
+  case OPTION_assume: ok = set_assumption(o, diag, value); break;
+  case OPTION_db: o->db = value; break;
+  case OPTION_resume: o->resume = true; break;
   case OPTION_emulate: o->emulate = true; break;
-  case OPTION_ranks: ok = small_number(diag, "-np", value, 1024, &o->ranks); break;
+  case OPTION_ranks: ok = o->ranks_set = small_number(diag, "-np", value, 1024, &o->ranks); break;
   case OPTION_emulate_only_check: o->emulate_only_check = true; break;
-  case OPTION_seed: ok = number(diag, "--seed", value, 0, UINT64_MAX, &o->seed); break;
+  case OPTION_seed: ok = o->seed_set = number(diag, "--seed", value, 0, UINT64_MAX, &o->seed); break;
   case OPTION_schedules: ok = small_number(diag, "--schedules", value, 1000000, &o->schedules); break;
   case OPTION_verify: o->verify = value; break;
   case OPTION_against: o->against = value; break;
@@ -292,10 +324,14 @@ static size_t take(struct options *o, char *const *w, size_t left, struct diag_e
     n = nvcc_match(left, w, &nvcc, &value);
   if (n > 0) {
     nvcc_to_clang(nvcc, value, &o->clang_args);
+    for (int i = 0; i < n && nvcc->effect <= NVCC_LANGUAGE; i++)
+      args_add(&o->nvcc_args, w[i]);
     return (size_t)n;
   }
-  if (n == 0 && nvcc_host_option(word, &o->clang_args))
+  if (n == 0 && nvcc_host_option(word, &o->clang_args)) {
+    args_add(&o->nvcc_args, word);
     return 1;
+  }
   if (n < 0)
     diag_report(diag, DIAG_usage, NULL, "'%s' needs a value", word);
   else
@@ -317,8 +353,14 @@ static bool consistent(const struct options *o, struct diag_engine *diag) {
     wrong = "no input; 'cucocc --help' shows the usage";
   else if (o->inputs.n > 1)
     wrong = "only one input at a time";
-  else if (o->program_args.n && !o->emulate && !o->verify)
-    wrong = "arguments after '--' are for '--emulate' and '--verify'";
+  else if (o->evolve && (o->launcher || o->emulate || o->verify))
+    wrong = "'-O evolve' searches for one input; it goes with neither 'nvcc', '--emulate' nor '--verify'";
+  else if (o->evolve && (o->fast_path || o->directives))
+    wrong = "'-O evolve' chooses the directives itself; leave '--fast-path' and '--directives' out";
+  else if (o->resume && !o->db)
+    wrong = "'--resume' needs the '--db' that the search was started with";
+  else if (o->program_args.n && !o->emulate && !o->verify && !o->evolve)
+    wrong = "arguments after '--' are for '--emulate', '--verify' and '-O evolve'";
   else if ((o->md || o->mmd) && !o->dep_file && (!o->output || strcmp(o->output, "-") == 0))
     wrong = "'-MD' needs '-o FILE' or '-MF FILE'";
   if (wrong)
@@ -326,11 +368,35 @@ static bool consistent(const struct options *o, struct diag_engine *diag) {
   return !wrong;
 }
 
+/* Options of the search without a search. */
+static void warn_unused(const struct options *o, struct diag_engine *diag) {
+  if (o->evolve)
+    return;
+  const char *unused = o->db                  ? "--db"
+                       : o->resume            ? "--resume"
+                       : o->launcher_template ? "--launcher"
+                       : o->verifier          ? "--verifier"
+                       : o->hardware          ? "--hardware"
+                       : o->assumptions.n     ? "--assume"
+                       : o->max_evals         ? "--max-evals"
+                       : o->max_time > 0      ? "--max-time"
+                       : o->jobs              ? "--jobs"
+                       : o->generations_set   ? "--generations"
+                       : o->population_set    ? "--population"
+                       : o->islands_set       ? "--islands"
+                                              : NULL;
+  if (unused)
+    diag_report(diag, DIAG_unused_argument, NULL, "'%s' is for '-O evolve'; passed over", unused);
+}
+
 enum options_result options_parse(struct options *o, int argc, char *const *argv,
                                   struct diag_engine *diag) {
   o->ranks = 2;
   o->schedules = 1;
   o->seed = 1;
+  o->generations = 20;
+  o->population = 8;
+  o->islands = 4;
   char *why = NULL;
   if (!args_expand(&o->words, argc, argv, &why)) {
     diag_report(diag, DIAG_usage, NULL, "%s", why);
@@ -343,7 +409,7 @@ enum options_result options_parse(struct options *o, int argc, char *const *argv
   for (size_t i = 1; i < o->words.n;) {
     const char *word = o->words.v[i];
     if (strcmp(word, "--") == 0) {
-      bool run = o->emulate || o->verify;
+      bool run = o->emulate || o->verify || o->evolve;
       for (i++; i < o->words.n; i++)
         args_add(run || o->inputs.n ? &o->program_args : &o->inputs, o->words.v[i]);
       break;
@@ -357,7 +423,12 @@ enum options_result options_parse(struct options *o, int argc, char *const *argv
       return result;
     i += n;
   }
-  return consistent(o, diag) ? OPTIONS_RUN : OPTIONS_ERROR;
+  if (!consistent(o, diag))
+    return OPTIONS_ERROR;
+  const char *dot = o->report ? strrchr(o->report, '.') : NULL;
+  o->evolve_page = o->evolve && dot && strcmp(dot, ".html") == 0;
+  warn_unused(o, diag);
+  return OPTIONS_RUN;
 }
 
 void options_free(struct options *o) {
@@ -366,4 +437,6 @@ void options_free(struct options *o) {
   args_free(&o->clang_args);
   args_free(&o->program_args);
   args_free(&o->dep_targets);
+  args_free(&o->nvcc_args);
+  args_free(&o->assumptions);
 }

@@ -24,9 +24,14 @@ struct options {
   struct arg_list clang_args;   /* what nvcc's options mean to the parser */
   struct arg_list program_args; /* after "--", for --emulate */
   struct arg_list dep_targets;  /* -MT */
+  struct arg_list nvcc_args;    /* nvcc's options as they were given, without those about outputs */
+  struct arg_list assumptions;  /* NAME=VALUE of --assume */
   size_t launcher;              /* index into words of nvcc in "cucocc nvcc ...", 0 if none */
 
   bool fast_path;               /* asked for by name */
+  bool evolve;                  /* -O evolve */
+  bool evolve_page;             /* --report names a page of the search */
+  bool resume, seed_set, generations_set, population_set, islands_set;
   bool include_runtime;         /* --emit-runtime=include */
   bool emulate, emulate_only_check, verbose, dry_run;
   bool md, mmd, mp;
@@ -36,6 +41,9 @@ struct options {
   bool ranks_set;
   int ranks, schedules;
   uint64_t seed;
+  const char *db, *hardware, *verifier, *launcher_template;
+  int generations, population, islands, max_evals, jobs; /* max_evals, jobs: 0 = not given */
+  double max_time;              /* seconds, 0 = no limit */
 };
 
 enum options_result {

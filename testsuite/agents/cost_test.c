@@ -227,13 +227,11 @@ static void predictions(void **state) {
   split.placement = DIR_placement_split;
   fused.placement = DIR_placement_fused;
   fused.chunk_bytes = DIR_CHUNK_TILE;
-  fused.depth = 2;
   pipelined.placement = DIR_placement_pipelined;
-  pipelined.chunk_bytes = 1 << 20;
-  pipelined.depth = 2;
+  pipelined.depth = 4;
   pipelined.ctas = 16;
-  pipelined.sync = DIR_sync_chunk_signal;
   special = pipelined;
+  special.chunk_bytes = 1 << 20;
   special.placement = DIR_placement_specialized;
   double ideal = f.compute; /* everything hidden */
   double serial = f.compute + f.communication;
@@ -250,6 +248,7 @@ static void predictions(void **state) {
   tiny.chunk_bytes = 16 << 10;
   thread.issuer = DIR_issuer_thread;
   narrow.ctas = 1;
+  assert_true(with(p, pipelined) < with(p, d));
   assert_true(with(p, tiny) > with(p, pipelined));
   assert_true(with(p, thread) > with(p, d));
   assert_true(with(p, narrow) > with(p, d));

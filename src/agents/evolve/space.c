@@ -10,7 +10,7 @@ enum { GENE_CHUNK = DIR_DIM_COUNT, GENE_CTAS, GENE_DEPTH, GENE_VECTOR, GENES };
 static const int64_t chunks[] = {DIR_CHUNK_TILE, 16 << 10, 64 << 10, 256 << 10, 1 << 20,
                                  4 << 20,        16 << 20, 64 << 20, DIR_CHUNK_WHOLE};
 static const int64_t ctas[] = {0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64};
-static const int64_t depths[] = {1, 2, 3, 4};
+static const int64_t depths[] = {1, 2, 3, 4, 6, 8, 12, 16};
 static const int64_t vectors[] = {16, 8, 4};
 
 #define LIST(a) {a, sizeof(a) / sizeof *(a)}
