@@ -15,7 +15,7 @@ for file in "$top"/examples/*.cu; do
   name=$(basename "$file" .cu)
   # shellcheck disable=SC2086
   "${CUCOCC:-cucocc}" "$@" $mpi -o "$out/$name.cu" "$file" || status=1
-  for macro in $(sed -n 's/^#ifdef \(USE_BF16\)$/\1/p' "$file" | sort -u); do
+  for macro in $(sed -n 's/^#ifdef \(USE_BF16\|USE_CUBLAS\)$/\1/p' "$file" | sort -u); do
     # shellcheck disable=SC2086
     "${CUCOCC:-cucocc}" "$@" $mpi "-D$macro" -o "$out/$name.$macro.cu" "$file" || status=1
   done

@@ -6,16 +6,20 @@
 // idle.
 //
 //   build: nvcc -std=c++17 -O3 -arch=sm_90 $(pkg-config --cflags mpich) kv_transfer.cu
-//              -o kv_transfer -lnccl -lmpich
+//              -o kv_transfer -lnccl -lmpich                  [-DUSE_CUBLAS ... -lcublas]
 //   run:   mpirun -np 2 ./kv_transfer --seq 4096 --kv 1024 --hidden 2048 --layers 4 [--block 64]
 //
 // Shows: one-sided roles (only sends on one rank, only receives on its peer), many transfers in one
-// group at offsets from a page table, two streams with an event per layer, half precision.
+// group at offsets from a page table, two streams with an event per layer, half precision. With
+// -DUSE_CUBLAS the projections run at the rate of the tensor cores.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <nccl.h>
+#ifdef USE_CUBLAS
+#include <cublas_v2.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +40,11 @@
   } while (0)
 #define CHECK_NCCL(call)                                                                           \
   if ((call) != ncclSuccess) {                                                                     \
+    fprintf(stderr, "%s:%d %s failed\n", __FILE__, __LINE__, #call);                               \
+    MPI_Abort(MPI_COMM_WORLD, 2);                                                                  \
+  }
+#define CHECK_CUBLAS(call)                                                                         \
+  if ((call) != CUBLAS_STATUS_SUCCESS) {                                                           \
     fprintf(stderr, "%s:%d %s failed\n", __FILE__, __LINE__, #call);                               \
     MPI_Abort(MPI_COMM_WORLD, 2);                                                                  \
   }
@@ -63,6 +72,7 @@ __global__ void fill(__half *dst, size_t count, uint64_t seed, int tensor, int i
     dst[i] = __float2half(value(seed, tensor, iter, layer, i));
 }
 
+#ifndef USE_CUBLAS
 #define TILE 16
 
 // out[m x n] = x[m x k] * w[k x n], row major, float accumulation.
@@ -82,6 +92,7 @@ __global__ void project(const __half *x, const __half *w, __half *out, int m, in
   if (row < m && col < n)
     out[(size_t)row * n + col] = __float2half(sum);
 }
+#endif
 
 // One warp per token: score[t] = q . K[t] / sqrt(kv), K found through the page table.
 __global__ void scores(const __half *q, const __half *cache, const int *page, float *score, int seq,
@@ -293,6 +304,12 @@ int main(int argc, char **argv) {
   std::vector<cudaEvent_t> done(c.layers);
   for (cudaEvent_t &e : done)
     CHECK_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+#ifdef USE_CUBLAS
+  cublasHandle_t blas;
+  CHECK_CUBLAS(cublasCreate(&blas));
+  CHECK_CUBLAS(cublasSetStream(blas, compute));
+  const float one = 1.0f, zero = 0.0f;
+#endif
   if (prefill)
     for (int l = 0; l < c.layers; l++) {
       fill<<<64, 256, 0, compute>>>(wk + l * w_count, w_count, seed, WK, 0, l);
@@ -325,14 +342,28 @@ int main(int argc, char **argv) {
     double t0 = MPI_Wtime();
 
     if (prefill) {
+#ifndef USE_CUBLAS
       dim3 threads(TILE, TILE), grid((c.kv + TILE - 1) / TILE, (c.seq + TILE - 1) / TILE);
+#endif
       for (int l = 0; l < c.layers; l++) {
         __half *k = k_cache + l * layer_count, *v = v_cache + l * layer_count;
+#ifdef USE_CUBLAS
+        // Row-major K = X * W is column-major K' = W' * X'.
+        CHECK_CUBLAS(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, c.kv, c.seq, c.hidden, &one,
+                                  wk + l * w_count, CUDA_R_16F, c.kv, x + l * x_count, CUDA_R_16F,
+                                  c.hidden, &zero, k, CUDA_R_16F, c.kv, CUBLAS_COMPUTE_32F,
+                                  CUBLAS_GEMM_DEFAULT));
+        CHECK_CUBLAS(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, c.kv, c.seq, c.hidden, &one,
+                                  wv + l * w_count, CUDA_R_16F, c.kv, x + l * x_count, CUDA_R_16F,
+                                  c.hidden, &zero, v, CUDA_R_16F, c.kv, CUBLAS_COMPUTE_32F,
+                                  CUBLAS_GEMM_DEFAULT));
+#else
         project<<<grid, threads, 0, compute>>>(x + l * x_count, wk + l * w_count, k, c.seq, c.kv,
                                                c.hidden);
         project<<<grid, threads, 0, compute>>>(x + l * x_count, wv + l * w_count, v, c.seq, c.kv,
                                                c.hidden);
         CHECK_CUDA(cudaGetLastError());
+#endif
         CHECK_CUDA(cudaEventRecord(done[l], compute));
         CHECK_CUDA(cudaStreamWaitEvent(transfer, done[l], 0));
         CHECK_NCCL(ncclGroupStart());
@@ -396,6 +427,9 @@ int main(int argc, char **argv) {
     printf("Verification: %s%s\n", wrong ? "FAIL" : "PASS",
            nranks < 2 ? " (one rank is idle: nothing was transferred)" : "");
   }
+#ifdef USE_CUBLAS
+  CHECK_CUBLAS(cublasDestroy(blas));
+#endif
   for (cudaEvent_t &e : done)
     CHECK_CUDA(cudaEventDestroy(e));
   CHECK_CUDA(cudaFree(x));

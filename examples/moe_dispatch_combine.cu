@@ -5,16 +5,22 @@
 // two-layer network, sent back, and combined with their gate weights at home.
 //
 //   build: nvcc -std=c++17 -O3 -arch=sm_90 $(pkg-config --cflags mpich) moe_dispatch_combine.cu
-//              -o moe_dispatch_combine -lnccl -lmpich            [-DUSE_SENDRECV]
+//              -o moe_dispatch_combine -lnccl -lmpich  [-DUSE_SENDRECV] [-DUSE_CUBLAS ... -lcublas]
 //   run:   mpirun -np 2 ./moe_dispatch_combine --tokens 4096 --hidden 7168 --inter 2048 --skew 3
 //
 // Shows: counts by a kernel, AllGather of counts and a copy to the host, data-dependent sizes;
 // ncclAlltoAll or (-DUSE_SENDRECV) grouped send/recv for the padded dispatch; an all-to-all-v of
-// grouped send/recv with exact counts for the way back.
+// grouped send/recv with exact counts for the way back. With -DUSE_CUBLAS the expert works in
+// bfloat16 at the rate of the tensor cores: its inputs are integers below 128, which bfloat16 holds
+// exactly.
 #include <cuda_runtime.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <nccl.h>
+#ifdef USE_CUBLAS
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -49,6 +55,22 @@
     }                                                                                              \
   } while (0)
 
+#ifdef USE_CUBLAS
+typedef __nv_bfloat16 weight;
+#define ROUNDOFF (1.0 / 512) // of the hidden layer, which is bfloat16 too
+
+#define CHECK_CUBLAS(x)                                                                            \
+  do {                                                                                             \
+    if ((x) != CUBLAS_STATUS_SUCCESS) {                                                            \
+      fprintf(stderr, "cuBLAS error at %s:%d\n", __FILE__, __LINE__);                              \
+      MPI_Abort(MPI_COMM_WORLD, 2);                                                                \
+    }                                                                                              \
+  } while (0)
+#else
+typedef float weight;
+#define ROUNDOFF 0.0
+#endif
+
 enum { TOKEN = 1, W1 = 2, W2 = 3, ROUTE = 4, GATE = 5 }; // tensors, for value()
 
 __host__ __device__ inline uint64_t hash(uint64_t seed, uint64_t tensor, uint64_t iter,
@@ -72,11 +94,12 @@ __host__ __device__ inline int expert_of(uint64_t seed, int iter, int rank, int 
   return pick < skew ? 0 : pick - skew + 1;
 }
 
-__global__ void fill(float *dst, size_t count, float factor, uint64_t seed, int tensor, int iter,
+template <typename T>
+__global__ void fill(T *dst, size_t count, float factor, uint64_t seed, int tensor, int iter,
                      int rank) {
   size_t stride = (size_t)gridDim.x * blockDim.x;
   for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-    dst[i] = factor * value(seed, tensor, iter, rank, i);
+    dst[i] = (T)(factor * value(seed, tensor, iter, rank, i));
 }
 
 __global__ void fill_routing(int *expert, float *gate, int tokens, uint64_t seed, int iter,
@@ -133,6 +156,20 @@ __global__ void quantise(const float *x, const int *expert, const int *slot, int
     q[dst * hidden + i] = (int8_t)rintf(m > 0.0f ? row[i] / m * 127.0f : 0.0f);
 }
 
+#ifdef USE_CUBLAS
+__global__ void widen(const int8_t *in, weight *out, size_t count) {
+  size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  for (size_t j = i; j < i + 4 && j < count; j++)
+    out[j] = (weight)(float)in[j];
+}
+
+// out = relu(scale * in), one scale per row of n.
+__global__ void activate(const float *in, const float *scale, weight *out, size_t count, int n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count)
+    out[i] = (weight)fmaxf(in[i] * scale[i / n], 0.0f);
+}
+#else
 #define TILE 16
 
 // out = scale * (in * w), with or without relu: the rows of one source rank's chunk; T is int8_t
@@ -158,6 +195,7 @@ __global__ void layer(const T *in, const float *scale, const float *w, float *ou
     out[(size_t)row * n + col] = relu && sum < 0.0f ? 0.0f : sum;
   }
 }
+#endif
 
 // out[t] = x[t] + gate[t] * (what came back for token t)
 __global__ void combine(const float *x, const float *gate, const int *expert, const int *slot,
@@ -194,7 +232,7 @@ static long verify(const std::vector<float> &out, const Config &c, int iter, int
     for (int i = 0; i < c.hidden; i++) {
       double q = rintf(peak > 0 ? x[i] / peak * 127.0f : 0.0f) * step;
       for (int j = 0; j < c.inter; j++) {
-        double p = q * (1.0 / 64) * value(c.seed, W1, 0, e, (size_t)i * c.inter + j);
+        double p = q * (float)(weight)(value(c.seed, W1, 0, e, (size_t)i * c.inter + j) / 64);
         mid[j] += p;
         mag[j] += fabs(p);
       }
@@ -202,14 +240,16 @@ static long verify(const std::vector<float> &out, const Config &c, int iter, int
     double gate = value(c.seed, GATE, iter, rank, t);
     double u = 1.0 / (1 << 24);
     for (int i = 0; i < c.hidden; i += all ? 1 : std::max(1, c.hidden / 64)) {
-      double y = 0, err = 0;
+      double y = 0, err = 0, square = 0;
       for (int j = 0; j < c.inter; j++) {
-        double w = (1.0 / 64) * value(c.seed, W2, 0, e, (size_t)j * c.hidden + i);
+        double w = (float)(weight)(value(c.seed, W2, 0, e, (size_t)j * c.hidden + i) / 64);
         double h = std::max(0.0, mid[j]);
         y += h * w;
+        square += h * w * h * w; // roundings of the hidden layer add up as random steps do
         err += 8 * sqrt((double)c.hidden) * u * mag[j] * fabs(w) +
                8 * sqrt((double)c.inter) * u * fabs(h * w);
       }
+      err += 6 * ROUNDOFF * sqrt(square);
       double ref = x[i] + gate * y;
       double got = out[(size_t)t * c.hidden + i];
       if (!(fabs(got - ref) <= err + 4 * u * (1 + fabs(ref))) && wrong++ < 3)
@@ -298,7 +338,8 @@ int main(int argc, char **argv) {
 
   // Worst case of the routing: all tokens of every rank go to one expert.
   size_t H = c.hidden, cap = (size_t)nranks * c.tokens;
-  float *x, *gate, *w1, *w2, *scale, *recv_scale, *mid, *y, *back, *out;
+  weight *w1, *w2;
+  float *x, *gate, *scale, *recv_scale, *mid, *y, *back, *out;
   int8_t *q, *recv_q;
   int *expert, *slot, *counts, *all_counts;
   CHECK_CUDA(cudaMalloc(&x, c.tokens * H * sizeof(float)));
@@ -307,8 +348,8 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc(&slot, c.tokens * sizeof(int)));
   CHECK_CUDA(cudaMalloc(&counts, nranks * sizeof(int)));
   CHECK_CUDA(cudaMalloc(&all_counts, nranks * nranks * sizeof(int)));
-  CHECK_CUDA(cudaMalloc(&w1, H * c.inter * sizeof(float)));
-  CHECK_CUDA(cudaMalloc(&w2, H * c.inter * sizeof(float)));
+  CHECK_CUDA(cudaMalloc(&w1, H * c.inter * sizeof(weight)));
+  CHECK_CUDA(cudaMalloc(&w2, H * c.inter * sizeof(weight)));
   CHECK_CUDA(cudaMalloc(&q, cap * H));
   CHECK_CUDA(cudaMalloc(&recv_q, cap * H));
   CHECK_CUDA(cudaMalloc(&scale, cap * sizeof(float)));
@@ -317,6 +358,15 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cudaMalloc(&y, cap * H * sizeof(float)));
   CHECK_CUDA(cudaMalloc(&back, cap * H * sizeof(float)));
   CHECK_CUDA(cudaMalloc(&out, c.tokens * H * sizeof(float)));
+#ifdef USE_CUBLAS
+  weight *wide, *hidden; // the tokens of one source rank and the layer between
+  CHECK_CUDA(cudaMalloc(&wide, c.tokens * H * sizeof(weight)));
+  CHECK_CUDA(cudaMalloc(&hidden, (size_t)c.tokens * c.inter * sizeof(weight)));
+  cublasHandle_t blas;
+  CHECK_CUBLAS(cublasCreate(&blas));
+  CHECK_CUBLAS(cublasSetStream(blas, stream));
+  const float one = 1.0f, zero = 0.0f;
+#endif
   fill<<<64, 256, 0, stream>>>(w1, H * c.inter, 1.0f / 64, c.seed, W1, 0, rank);
   fill<<<64, 256, 0, stream>>>(w2, H * c.inter, 1.0f / 64, c.seed, W2, 0, rank);
 
@@ -371,6 +421,21 @@ int main(int argc, char **argv) {
       size_t at = (size_t)src * chunk;
       if (rows == 0)
         continue;
+#ifdef USE_CUBLAS
+      size_t wide_count = rows * H, mid_count = (size_t)rows * c.inter;
+      widen<<<(unsigned)((wide_count + 1023) / 1024), 256, 0, stream>>>(recv_q + at * H, wide,
+                                                                        wide_count);
+      // Row-major C = A * B is column-major C' = B' * A'.
+      CHECK_CUBLAS(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, c.inter, rows, c.hidden, &one, w1,
+                                CUDA_R_16BF, c.inter, wide, CUDA_R_16BF, c.hidden, &zero, mid,
+                                CUDA_R_32F, c.inter, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+      activate<<<(unsigned)((mid_count + 255) / 256), 256, 0, stream>>>(mid, recv_scale + at,
+                                                                        hidden, mid_count, c.inter);
+      CHECK_CUBLAS(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, c.hidden, rows, c.inter, &one, w2,
+                                CUDA_R_16BF, c.hidden, hidden, CUDA_R_16BF, c.inter, &zero,
+                                y + at * H, CUDA_R_32F, c.hidden, CUBLAS_COMPUTE_32F,
+                                CUBLAS_GEMM_DEFAULT));
+#else
       dim3 block(TILE, TILE);
       dim3 grid1((c.inter + TILE - 1) / TILE, (rows + TILE - 1) / TILE);
       dim3 grid2((c.hidden + TILE - 1) / TILE, (rows + TILE - 1) / TILE);
@@ -378,6 +443,7 @@ int main(int argc, char **argv) {
                                                  c.hidden, c.inter, true);
       layer<float><<<grid2, block, 0, stream>>>(mid, nullptr, w2, y + at * H, rows, c.inter,
                                                 c.hidden, false);
+#endif
     }
 
     // Results go home: exact counts, as both sides know them.
@@ -420,6 +486,11 @@ int main(int argc, char **argv) {
     printf("\nTime: %.4f ms (maximum over ranks, median of %d)\n", times[c.iters / 2], c.iters);
     printf("Verification: %s\n", wrong ? "FAIL" : "PASS");
   }
+#ifdef USE_CUBLAS
+  CHECK_CUBLAS(cublasDestroy(blas));
+  CHECK_CUDA(cudaFree(wide));
+  CHECK_CUDA(cudaFree(hidden));
+#endif
   CHECK_CUDA(cudaFree(x));
   CHECK_CUDA(cudaFree(gate));
   CHECK_CUDA(cudaFree(w1));

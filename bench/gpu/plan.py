@@ -61,6 +61,21 @@ FAMILIES = {
                ("t1024 h2048 i256 skew 1", "--tokens 1024 --hidden 2048 --inter 256 --skew 1", 20),
                ("t1024 h2048 i256 skew 3", "--tokens 1024 --hidden 2048 --inter 256 --skew 3", 20),
                ("t4096 h7168 i2048 skew 3", "--tokens 4096 --hidden 7168 --inter 2048 --skew 3", 3)]),
+    "moe_dispatch_combine bf16": dict(
+        example="moe_dispatch_combine", macro="USE_CUBLAS", options="", quick=2,
+        keep="ncclAllGather,count_tokens",
+        sizes=[("t4096 h4096 i2048 skew 3", "--tokens 4096 --hidden 4096 --inter 2048 --skew 3", 15),
+               ("t4096 h4096 i2048 skew 1", "--tokens 4096 --hidden 4096 --inter 2048 --skew 1", 15),
+               ("t512 h4096 i2048 skew 3", "--tokens 512 --hidden 4096 --inter 2048 --skew 3", 30),
+               ("t4096 h4096 i8192 skew 1", "--tokens 4096 --hidden 4096 --inter 8192 --skew 1", 10),
+               ("t4096 h7168 i2048 skew 3", "--tokens 4096 --hidden 7168 --inter 2048 --skew 3", 10)]),
+    "kv_transfer cublas": dict(
+        example="kv_transfer", macro="USE_CUBLAS", options="", quick=2,
+        sizes=[("s8192 kv1024 h2048", "--seq 8192 --kv 1024 --hidden 2048 --layers 4 --block 64", 20),
+               ("s8192 kv1024 h8192", "--seq 8192 --kv 1024 --hidden 8192 --layers 4 --block 64", 15),
+               ("s8192 kv1024 h2048 block 512", "--seq 8192 --kv 1024 --hidden 2048 --layers 4 --block 512", 20),
+               ("s1024 kv1024 h2048", "--seq 1024 --kv 1024 --hidden 2048 --layers 4 --block 64", 30),
+               ("s8192 kv1024 h512", "--seq 8192 --kv 1024 --hidden 512 --layers 4 --block 64", 20)]),
     "kv_transfer plain": dict(
         example="kv_transfer", macro="", options="", quick=1,
         sizes=[("s256", "--seq 256 --kv 128 --hidden 128 --layers 2 --block 16", 40),
