@@ -45,7 +45,7 @@ def arguments():
     p.add_argument("--out", default="bench-results", help="where the report goes")
     p.add_argument("--quick", action="store_true", help="few sizes")
     p.add_argument("--only", default="", help="families or examples, divided by commas")
-    p.add_argument("--rounds", type=int, default=3, help="runs of each form of each size, taking turns")
+    p.add_argument("--rounds", type=int, default=0, help="runs of each form of each size, taking turns (0: 3, or 2 with --quick)")
     p.add_argument("--warmup", type=int, default=5, help="iterations before the timed ones in each run")
     p.add_argument("--scale", type=float, default=1.0, help="factor on the number of iterations")
     p.add_argument("--budget", type=float, default=0, help="seconds after which no new size begins (0: no limit)")
@@ -58,7 +58,10 @@ def arguments():
     p.add_argument("--build-only", action="store_true", help="compile and stop")
     p.add_argument("--no-build", action="store_true", help="use what an earlier --build-only made")
     p.add_argument("--render", metavar="JSON", help="write the report of an earlier run again and stop")
-    return p.parse_args()
+    p.add_argument("--resume", metavar="JSON", help="results to go on from: sizes that are there are not measured again")
+    a = p.parse_args()
+    a.rounds = a.rounds or (2 if a.quick else 3)
+    return a
 
 
 def capture(command):
@@ -324,7 +327,13 @@ class Bench:
             return bool(self.failures)
         self.machine = self.describe()
         results, left = [], []
+        if self.a.resume and os.path.exists(self.a.resume):
+            with open(self.a.resume) as f:
+                results = json.load(f)["results"]
+        done = {(r["family"], r["label"]) for r in results}
         for p in self.points:
+            if (p["family"], p["label"]) in done:
+                continue
             if self.a.budget and time.monotonic() - self.start > self.a.budget:
                 left.append("%s, %s" % (p["family"], p["label"]))
                 continue
