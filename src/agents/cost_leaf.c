@@ -183,7 +183,6 @@ static double launch_time(const struct cost_context *c, const struct ir_node *n,
 static double library_time(const struct cost_context *c, const struct ir_node *n, double *blocks) {
   const struct hardware *h = c->machine;
   double x[3], rate = h->fp32_tflops;
-  *blocks = 0;
   if (!strcasestr(n->label, "gemm") || n->u.compute.args.n < 6)
     return h->launch_us + DEFAULT_BYTES / (h->memory_gbps * h->memory_efficiency * 1e3);
   for (int i = 0; i < 3; i++)
@@ -200,8 +199,7 @@ static double library_time(const struct cost_context *c, const struct ir_node *n
 
 double cost_leaf_time(const struct cost_context *c, const struct ir_node *n, double *blocks) {
   const struct hardware *h = c->machine;
-  double given, dummy;
-  blocks = blocks ? blocks : &dummy;
+  double given;
   *blocks = 0;
   if (n->kind == IR_COMPUTE) {
     double t = n->u.compute.kind == IR_COMPUTE_LAUNCH   ? launch_time(c, n, blocks)

@@ -278,17 +278,18 @@ static double host_time(const struct cost_model *m, const struct cost_region *r,
   return (p2p ? h->host_p2p_us : h->host_collective_us) + r->bytes / link_rate(m);
 }
 
-/* Slicing a computation of BLOCKS into CHUNKS launches leaves multiprocessors without work. */
-static double quantisation(const struct cost_model *m, double blocks, double chunks, double sms) {
+/* Slicing a computation of BLOCKS into PARTS launches leaves multiprocessors without work at the end of each. SMS
+ * are left for it. */
+static double quantisation(const struct cost_model *m, double blocks, double parts, double sms) {
   if (blocks <= 0)
-    return 1 + 0.02 * (chunks - 1);
-  double waves = max(1, ceil(blocks / m->c.machine->sms));
-  return max(1, ceil(blocks / chunks / sms) * chunks / waves * (sms / m->c.machine->sms));
+    return 1 + 0.02 * (parts - 1);
+  double all = m->c.machine->sms, before = max(1, ceil(blocks / all));
+  return max(1, ceil(blocks / parts / sms) * parts / before * (sms / all));
 }
 
 /* What a block's computations offer, and what a region adds to their time. */
 struct offer {
-  double producer, consumer, independent, concurrent, blocks;
+  double producer, consumer, independent, concurrent, blocks; /* BLOCKS of the largest producer */
 };
 
 static double hide(double time, double behind, double slowdown) {

@@ -123,7 +123,7 @@ static ir_id launch(struct ir_program *ir, ir_id parent, ir_id kernel, const cha
   ir->nodes.v[n].async = true;
   ir->nodes.v[n].function = 0;
   ir_set(&ir->nodes.v[n].label, name);
-  ir_set(&ir->nodes.v[n].u.compute.grid, "1024");
+  ir_set(&ir->nodes.v[n].u.compute.grid, "8192");
   ir_set(&ir->nodes.v[n].u.compute.block, "256");
   return n;
 }
