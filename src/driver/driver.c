@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config.h"
 #include "driver/driver.h"
 #include "backend/graph.h"
 #include "driver/depfile.h"
@@ -178,16 +177,7 @@ static int translate(const struct options *o, struct pipeline *p, struct diag_en
   return status;
 }
 
-/* The toolkit that the program was built with serves where the user has no other. */
-static void default_cuda(struct options *o) {
-  char *found = o->cuda_path || !*DEFAULT_CUDA ? NULL : fe_find_cuda(NULL);
-  if (!o->cuda_path && *DEFAULT_CUDA && !found)
-    o->cuda_path = DEFAULT_CUDA;
-  free(found);
-}
-
 static int run(struct options *o, struct pipeline *p, struct diag_engine *diag) {
-  default_cuda(o);
   if (o->launcher)
     return launcher_run(o, diag);
   if (!outputs_distinct(o, diag))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finds the CUDA toolkit and NCCL's headers. */
+#include "config.h"
 #include "frontend/internal.h"
 #include "support/strbuf.h"
 #include <glob.h>
@@ -91,6 +92,8 @@ char *fe_find_cuda(const char *given) {
     return r;
   if (is_cuda("/usr/local/cuda"))
     return xstrdup("/usr/local/cuda");
+  if (*DEFAULT_CUDA && is_cuda(DEFAULT_CUDA))
+    return xstrdup(DEFAULT_CUDA);
   r = in_wheels("cu13", "include/cuda_runtime.h");
   return r ? r : in_wheels("cuda_runtime", "include/cuda_runtime.h");
 }

@@ -220,6 +220,26 @@ void fe_kernel_shape(struct fe *f, CXCursor definition, ir_id kernel);
 /* Records the explicit jumps and labels of a function. */
 void fe_jumps(struct fe *f, CXCursor function, ir_id id);
 
+/* ---- launch.c ------------------------------------------------------------------------------------ */
+
+/* A launch in terms of the host: what its kernel's parameters and dimensions are. */
+struct fe_launch_arg {
+  struct ir_expr value; /* integers; text "" = unknown */
+  int64_t pointee;      /* pointers: size of what they point to, <= 0 = unknown */
+};
+struct fe_launch {
+  ir_id kernel;
+  VEC(struct fe_launch_arg) args; /* none when they do not fit the parameters */
+  struct ir_expr grid[3], block[3];
+};
+void fe_launch_init(struct fe *f, ir_id kernel, const fe_list *args, CXCursor grid, CXCursor block,
+                    struct fe_launch *l);
+void fe_launch_free(struct fe_launch *l);
+/* What all blocks of the launch may touch by access A of one of its kernel's parameters, in bytes from
+ * the pointer that is passed. OFFSET and SIZE are initialised; false when it cannot be said. */
+bool fe_launch_range(const struct fe *f, const struct fe_launch *l, const struct ir_access *a,
+                     struct ir_expr *offset, struct ir_expr *size);
+
 /* ---- walk.c, patterns.c, parse.c ----------------------------------------------------------------- */
 
 /* The callee's name of a call expression ("" if none) and its declaration. */

@@ -96,10 +96,21 @@ static void common_facts(struct ka *k, int param, enum ka_mode mode) {
     ka_raise(&k->s, first->facts[i].atom, first->facts[i].lb);
 }
 
+/* How many of P's atoms are the launch's dimensions? Bounds without them say more. */
+static int launch_atoms(const struct ka *k, const struct ka_poly *p) {
+  int r = 0;
+  for (int i = 0; i < p->n; i++)
+    for (int j = 0; j < p->m[i].n; j++)
+      for (int d = 0; d < 3; d++)
+        r += p->m[i].a[j] == k->grid_dim[d] || p->m[i].a[j] == k->block_dim[d];
+  return r;
+}
+
 /* The union of the accesses of PARAM in MODE, starting from each range of the first one. WHOLE:
- * ranges without blockIdx. */
-static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct range *out,
-                  bool *exact) {
+ * ranges without blockIdx; BEST: of all that are found the one that depends least on the launch. */
+static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, bool best,
+                  struct range *out, bool *exact) {
+  int cost = -1;
   struct ka_access *first = NULL;
   VEC_EACH(&k->accesses, a) if (a->param == param && a->mode & mode) {
     first = a;
@@ -123,6 +134,13 @@ static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct
         ok = widen(k, &r, whole ? &a->whole_lo : &a->lo, whole ? &a->whole_hi : &a->hi);
       if (!ok)
         continue;
+      if (best) {
+        int c = launch_atoms(k, &r.lo) + launch_atoms(k, &r.hi);
+        if (cost < 0 || c < cost)
+          *out = r;
+        cost = cost < 0 || c < cost ? c : cost;
+        continue;
+      }
       /* Exact: one access is, and covers all of it. */
       *exact = false;
       VEC_EACH(&k->accesses, a) if (a->param == param && a->mode & mode && a->exact && !whole) {
@@ -136,20 +154,28 @@ static bool unite(struct ka *k, int param, enum ka_mode mode, bool whole, struct
       *out = r;
       return true;
     }
-  return false;
+  return cost >= 0;
+}
+
+enum { EXPRESSIONS = 7 };
+
+/* The expressions of A. */
+static void expressions(struct ir_access *a, struct ir_expr *out[EXPRESSIONS]) {
+  struct ir_expr *all[EXPRESSIONS] = {&a->block_coef[0], &a->block_coef[1], &a->block_coef[2],
+                                      &a->base,          &a->extent,        &a->all_base,
+                                      &a->all_extent};
+  memcpy(out, all, sizeof all);
 }
 
 static void reset(struct ir_access *a, enum ir_access_kind kind) {
+  struct ir_expr *e[EXPRESSIONS];
   a->kind = kind;
   a->exact = false;
-  for (int d = 0; d < 3; d++) {
-    ir_expr_free(&a->block_coef[d]);
-    ir_expr_init(&a->block_coef[d]);
+  expressions(a, e);
+  for (int i = 0; i < EXPRESSIONS; i++) {
+    ir_expr_free(e[i]);
+    ir_expr_init(e[i]);
   }
-  ir_expr_free(&a->base);
-  ir_expr_init(&a->base);
-  ir_expr_free(&a->extent);
-  ir_expr_init(&a->extent);
 }
 
 static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *out) {
@@ -166,10 +192,10 @@ static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *o
   bool exact = false;
   struct ka_mark m = ka_enter(&k->s);
   common_facts(k, param, mode);
-  if (unite(k, param, mode, false, &r, &exact)) {
+  if (unite(k, param, mode, false, false, &r, &exact)) {
     out->kind = IR_ACCESS_AFFINE;
     out->exact = exact;
-  } else if (unite(k, param, mode, true, &r, &exact)) {
+  } else if (unite(k, param, mode, true, false, &r, &exact)) {
     out->kind = IR_ACCESS_WHOLE;
   } else {
     out->kind = IR_ACCESS_UNKNOWN;
@@ -182,6 +208,25 @@ static void fill(struct ka *k, int param, enum ka_mode mode, struct ir_access *o
     ka_to_expr(&k->s, &r.coef[d], &out->block_coef[d]);
   ka_to_expr(&k->s, &r.lo, &out->base);
   ka_to_expr(&k->s, &extent, &out->extent);
+}
+
+/* What all blocks together may touch. After the ranges of single blocks: the work is limited. */
+static void fill_all(struct ka *k, int param, enum ka_mode mode, struct ir_access *out) {
+  if (out->kind != IR_ACCESS_AFFINE && out->kind != IR_ACCESS_WHOLE)
+    return;
+  struct range r;
+  bool exact;
+  struct ka_mark m = ka_enter(&k->s);
+  common_facts(k, param, mode);
+  bool ok = unite(k, param, mode, true, true, &r, &exact);
+  ka_leave(&k->s, m);
+  if (!ok)
+    return;
+  struct ka_poly extent = ka_add(&r.hi, &r.lo, -1);
+  if (!extent.ok)
+    return;
+  ka_to_expr(&k->s, &r.lo, &out->all_base);
+  ka_to_expr(&k->s, &extent, &out->all_extent);
 }
 
 /* ---- the kernel
@@ -221,10 +266,10 @@ static void builtins(struct ka *k) {
 static void free_param(struct ir_kernel_param *p) {
   struct ir_access *a[2] = {&p->read, &p->write};
   for (int i = 0; i < 2; i++) {
-    for (int d = 0; d < 3; d++)
-      ir_expr_free(&a[i]->block_coef[d]);
-    ir_expr_free(&a[i]->base);
-    ir_expr_free(&a[i]->extent);
+    struct ir_expr *e[EXPRESSIONS];
+    expressions(a[i], e);
+    for (int j = 0; j < EXPRESSIONS; j++)
+      ir_expr_free(e[j]);
   }
   free(p->name);
   free(p->type);
@@ -299,6 +344,10 @@ void fe_kernel_access(CXCursor definition, struct ir_program *p, ir_id kernel) {
         !k.params[i].holder && !k.casts_const && !out->opaque && q->write.kind == IR_ACCESS_UNKNOWN)
       reset(&q->write, IR_ACCESS_NONE); /* a pointer to const, used as one */
     VEC_EACH(&k.accesses, a) q->atomic = q->atomic || (a->param == i && a->mode == KA_ATOMIC);
+  }
+  for (int i = 0; i < k.n_params; i++) {
+    fill_all(&k, i, KA_READ, &out->params.v[i].read);
+    fill_all(&k, i, KA_WRITE, &out->params.v[i].write);
   }
   VEC_EACH(&k.globals, g) VEC_PUSH(&out->device_globals) = *g;
   VEC_FREE(&k.globals);

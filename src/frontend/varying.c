@@ -73,6 +73,9 @@ static CXCursor variable_of(CXCursor lvalue) {
 
 static void record(struct fe *f, CXCursor lvalue, CXCursor at, void *data) {
   (void)data;
+  lvalue = fe_strip(lvalue);
+  while (clang_getCursorKind(lvalue) == CXCursor_MemberRefExpr) /* part of a variable */
+    lvalue = fe_strip(fe_child(lvalue, 0));
   CXCursor v = variable_of(lvalue);
   struct ir_range r = fe_range(f, at);
   if (!clang_Cursor_isNull(v) && r.file >= 0 && clang_getCursorKind(at) != CXCursor_VarDecl)

@@ -273,8 +273,38 @@ static enum CXVisitorResult record_field(CXCursor field, CXClientData data) {
 
 static bool touches(const struct ir_access *a) { return a->kind != IR_ACCESS_NONE; }
 
-static void kernel_operands(struct walker *w, ir_id node, ir_id kernel, fe_list *args) {
+/* The operand of LAUNCH for access A through argument number I. */
+static void launch_operand(struct walker *w, ir_id node, const struct fe_launch *l, CXCursor arg,
+                           size_t i, enum ir_mode mode, const struct ir_access *a) {
+  size_t before = ir_node(w->f->p, node)->operands.n;
+  struct ir_expr offset, size;
+  ir_expr_init(&offset);
+  ir_expr_init(&size);
+  bool known = fe_launch_range(w->f, l, a, &offset, &size);
+  add_operand(w, node, arg, mode, known ? &size : NULL, (int)i);
+  struct ir_node *n = ir_node(w->f->p, node);
+  if (known && n->operands.n > before) {
+    struct ir_operand *o = &n->operands.v[before];
+    if (o->buffer >= 0)
+      ir_expr_add(&o->offset, &o->offset, &offset, 1);
+    o->exact = false; /* at most these bytes */
+  }
+  ir_expr_free(&offset);
+  ir_expr_free(&size);
+}
+
+static bool same_bytes(const struct ir_access *a, const struct ir_access *b) {
+  int64_t d;
+  return a->kind == IR_ACCESS_UNKNOWN || b->kind == IR_ACCESS_UNKNOWN ||
+         (ir_expr_difference(&a->all_base, &b->all_base, &d) && d == 0 &&
+          ir_expr_difference(&a->all_extent, &b->all_extent, &d) && d == 0);
+}
+
+static void kernel_operands(struct walker *w, ir_id node, ir_id kernel, fe_list *args,
+                            CXCursor grid, CXCursor block) {
   struct ir_program *p = w->f->p;
+  struct fe_launch l;
+  fe_launch_init(w->f, kernel, args, grid, block, &l);
   for (size_t i = 0; i < args->n; i++) {
     CXType t = clang_getCanonicalType(clang_getCursorType(args->v[i]));
     if (t.kind == CXType_Record) {
@@ -290,18 +320,22 @@ static void kernel_operands(struct walker *w, ir_id node, ir_id kernel, fe_list 
     free(tn);
     if (!pointer)
       continue;
-    int mode = IR_READ_WRITE;
-    if (q && !k->opaque) {
-      mode = (touches(&q->read) ? IR_READ : 0) | (touches(&q->write) ? IR_WRITE : 0);
-      if (q->atomic)
-        mode = IR_READ_WRITE;
-      if (!mode)
-        continue;
+    if (!q || k->opaque) {
+      add_operand(w, node, args->v[i], is_const ? IR_READ : IR_READ_WRITE, NULL, (int)i);
+      continue;
     }
-    if (is_const)
-      mode = IR_READ;
-    add_operand(w, node, args->v[i], (enum ir_mode)mode, NULL, (int)i);
+    bool reads = touches(&q->read) || q->atomic, writes = touches(&q->write) || q->atomic;
+    if (reads && writes && same_bytes(&q->read, &q->write)) {
+      launch_operand(w, node, &l, args->v[i], i, IR_READ_WRITE,
+                     q->read.kind == IR_ACCESS_UNKNOWN ? &q->read : &q->write);
+      continue;
+    }
+    if (reads)
+      launch_operand(w, node, &l, args->v[i], i, IR_READ, &q->read);
+    if (writes)
+      launch_operand(w, node, &l, args->v[i], i, IR_WRITE, &q->write);
   }
+  fe_launch_free(&l);
 }
 
 /* ---- leaves
@@ -323,6 +357,8 @@ static void params_of(struct fe *f, CXCursor fn, ir_id kernel) {
         ir_expr_init(&acc[i]->block_coef[d]);
       ir_expr_init(&acc[i]->base);
       ir_expr_init(&acc[i]->extent);
+      ir_expr_init(&acc[i]->all_base);
+      ir_expr_init(&acc[i]->all_extent);
     }
     if (q.pointer && !strncmp(q.type, "const ", 6))
       q.write.kind = IR_ACCESS_NONE;
@@ -402,7 +438,8 @@ static void launch(struct walker *w, CXCursor c, CXCursor config) {
   }
   fe_args_free(&cfg);
   args_to_ir(w, c, &args, &split, &n->u.compute.args);
-  kernel_operands(w, id, kernel, &args);
+  kernel_operands(w, id, kernel, &args, conf.n > 0 ? conf.v[0] : clang_getNullCursor(),
+                  conf.n > 1 ? conf.v[1] : clang_getNullCursor());
   VEC_FREE(&args);
   VEC_FREE(&conf);
   free(name);
@@ -752,7 +789,7 @@ static void launch_api(struct walker *w, CXCursor c, const char *name, const fe_
     CXCursor a = fe_strip(*l);
     VEC_PUSH(&pointers) = clang_getCursorKind(a) == CXCursor_UnaryOperator ? fe_child(a, 0) : a;
   }
-  kernel_operands(w, id, kernel, &pointers);
+  kernel_operands(w, id, kernel, &pointers, arg_at(args, 1), arg_at(args, 2));
   VEC_FREE(&kids);
   VEC_FREE(&list);
   VEC_FREE(&pointers);

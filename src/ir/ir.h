@@ -119,6 +119,8 @@ struct ir_access {
   struct ir_expr base;          /* bytes */
   struct ir_expr extent;        /* bytes; text "" = unknown extent */
   bool exact;                   /* every byte of the range is touched (else: at most these) */
+  /* Bytes that all blocks of a launch together may touch: [all_base, + all_extent); text "" = unknown. */
+  struct ir_expr all_base, all_extent;
 };
 
 struct ir_kernel_param {

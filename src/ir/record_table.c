@@ -135,8 +135,8 @@ RECORD(event, "event", "a CUDA event");
 #define THIS ir_access
 static const struct rec_field access_f[] = {
     ENUM(kind, accesses), {F(TRIPLE, block_coef), .sub = &rec_expr}, REC(base, rec_expr),
-    REC(extent, rec_expr), BOOL(exact)};
-static RECORD(access, "access", "bytes that one block may touch");
+    REC(extent, rec_expr), BOOL(exact), REC(all_base, rec_expr), REC(all_extent, rec_expr)};
+static RECORD(access, "access", "bytes that one block, and that all blocks, may touch");
 #undef THIS
 
 #define THIS ir_kernel_param

@@ -30,15 +30,12 @@ void sb_add(struct strbuf *b, const char *s) { sb_addn(b, s, strlen(s)); }
 void sb_addc(struct strbuf *b, char c) { sb_addn(b, &c, 1); }
 
 void sb_vaddf(struct strbuf *b, const char *fmt, va_list ap) {
-  va_list again;
-  va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
-  if (n >= 0) {
-    reserve(b, (size_t)n);
-    vsnprintf(b->s + b->n, (size_t)n + 1, fmt, again);
-    b->n += (size_t)n;
-  }
-  va_end(again);
+  char *text;
+  int n = vasprintf(&text, fmt, ap);
+  if (n < 0)
+    return;
+  sb_addn(b, text, (size_t)n);
+  free(text);
 }
 
 void sb_addf(struct strbuf *b, const char *fmt, ...) {
