@@ -92,10 +92,10 @@ char *fe_find_cuda(const char *given) {
     return r;
   if (is_cuda("/usr/local/cuda"))
     return xstrdup("/usr/local/cuda");
-  if (*DEFAULT_CUDA && is_cuda(DEFAULT_CUDA))
-    return xstrdup(DEFAULT_CUDA);
   r = in_wheels("cu13", "include/cuda_runtime.h");
-  return r ? r : in_wheels("cuda_runtime", "include/cuda_runtime.h");
+  if (!r)
+    r = in_wheels("cuda_runtime", "include/cuda_runtime.h");
+  return r || !*DEFAULT_CUDA || !is_cuda(DEFAULT_CUDA) ? r : xstrdup(DEFAULT_CUDA);
 }
 
 int fe_nccl_version(const char *header) {

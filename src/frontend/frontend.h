@@ -32,8 +32,9 @@ struct fe_result {
 int fe_parse(const struct fe_options *o, struct diag_engine *diag, struct fe_result *result);
 void fe_result_free(struct fe_result *r);
 
-/* Finds the CUDA toolkit: --cuda-path, $CUDA_PATH, $CUDA_HOME, nvcc on PATH, /usr/local/cuda, the one
- * that configure was given, then the folders of the PyPI wheels (site-packages/nvidia/cu13, ...). Returns a malloc'ed path or NULL. */
+/* Finds the CUDA toolkit: --cuda-path, $CUDA_PATH, $CUDA_HOME, nvcc on PATH, /usr/local/cuda, the folders
+ * of the PyPI wheels (site-packages/nvidia/cu13, ...), then the one that configure was given. Returns a
+ * malloc'ed path or NULL. */
 char *fe_find_cuda(const char *given);
 /* Finds the folder that holds nccl.h (2.28.7 or newer preferred). Returns a malloc'ed path or NULL. */
 char *fe_find_nccl(const char *given, const char *cuda_path);
