@@ -203,16 +203,18 @@ static void describe_box(const struct draw *d, struct strbuf *b, const struct ir
     break;
   default:
     sb_add(b, strcmp(p->label, "switch") == 0 ? "case of "
-              : !*p->u.control.condition      ? "perhaps "
+              : !*p->u.control.condition      ? "perhaps"
               : child == p->children.v[0]     ? "if "
                                               : "else of ");
     break;
   }
   if (p->kind != IR_GROUP)
     add_text(b, p->u.control.condition, MOST_TEXT);
-  if (p->range.line)
-    sb_addf(b, " :%u", p->range.line);
-  (void)d;
+  unsigned line = p->range.line;
+  if (strcmp(p->label, "switch") == 0) /* the case's own */
+    line = d->ir->nodes.v[child].range.line;
+  if (line)
+    sb_addf(b, " :%u", line);
 }
 
 struct boxes { /* the boxes of one stream, by the node (loop, group, branch arm) they stand for */

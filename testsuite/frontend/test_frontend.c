@@ -329,6 +329,7 @@ static void chunks(void **state) {
   assert_int_equal(node_at("record", IR_SYNC)->u.sync.kind, IR_SYNC_EVENT_RECORD);
   assert_int_equal(node_at("wait", IR_SYNC)->u.sync.kind, IR_SYNC_EVENT_WAIT);
   assert_int_equal(node_at("wait", IR_SYNC)->event, node_at("record", IR_SYNC)->event);
+  assert_true(ir->events.v[node_at("record", IR_SYNC)->event].per_device); /* ready[] */
   assert_string_equal(stream(node_at("wait", IR_SYNC)), "comms");
   done();
 }
@@ -439,6 +440,9 @@ static void cases(void **state) {
   const struct ir_node *even = node_at("even", IR_COMPUTE), *odd = node_at("odd", IR_COMPUTE);
   assert_true(reads_from(even, odd));
   assert_int_equal(ir_node(ir, ir_node(ir, odd->parent)->parent)->kind, IR_BRANCH);
+  assert_int_equal(buffer("x", "run")->param, 1);
+  assert_int_equal(buffer("y", "odd")->param, 2);
+  assert_int_equal(buffer("x", "main")->param, -1);
   assert_false(call_at("skipped")->uniform);
   assert_true(call_at("joined")->uniform);
   done();
