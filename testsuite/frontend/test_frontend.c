@@ -484,6 +484,26 @@ static void launches(void **state) {
   done();
 }
 
+static void device_events(void **state) {
+  (void)state;
+  static const char program[] =
+      "#include <nccl.h>\n"
+      "int main() {\n"
+      "  ncclComm_t comms[2]; cudaEvent_t done[2]; cudaStream_t s[2]; float *x[2];\n"
+      "  ncclCommInitAll(comms, 2, nullptr);\n"
+      "  for (int i = 0; i < 2; i++) { cudaSetDevice(i); cudaMalloc(&x[i], 4); }\n"
+      "  for (int i = 0; i < 2; i++) {\n"
+      "    cudaSetDevice(i);\n"
+      "    ncclAllReduce(x[i], x[i], 1, ncclFloat, ncclSum, comms[i], s[i]);\n"
+      "    cudaEventRecord(done[i], s[i]);\n"
+      "  }\n"
+      "}\n";
+  assert_int_equal(parse_text("input.cu", program, sizeof program - 1, NULL, 0), 0);
+  assert_int_equal(ir->events.n, 1);
+  assert_true(ir->events.v[0].per_device && ir->streams.v[0].per_device);
+  done();
+}
+
 static void custom_ops(void **state) {
   (void)state;
   load("custom_op.cu");
@@ -608,12 +628,15 @@ int main(void) {
   }
   free(cuda);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(spellings),    cmocka_unit_test(straight_line), cmocka_unit_test(devices),
-      cmocka_unit_test(all_to_all_v), cmocka_unit_test(halo),          cmocka_unit_test(ring),
-      cmocka_unit_test(chunks),       cmocka_unit_test(softmax),       cmocka_unit_test(gradients),
-      cmocka_unit_test(warm_up),      cmocka_unit_test(cases),         cmocka_unit_test(custom_ops),
-      cmocka_unit_test(launches),     cmocka_unit_test(degraded),      cmocka_unit_test(malformed),
-      cmocka_unit_test(truncated),    cmocka_unit_test(no_toolkit)};
+      cmocka_unit_test(spellings),     cmocka_unit_test(straight_line),
+      cmocka_unit_test(devices),       cmocka_unit_test(all_to_all_v),
+      cmocka_unit_test(halo),          cmocka_unit_test(ring),
+      cmocka_unit_test(chunks),        cmocka_unit_test(softmax),
+      cmocka_unit_test(gradients),     cmocka_unit_test(warm_up),
+      cmocka_unit_test(cases),         cmocka_unit_test(custom_ops),
+      cmocka_unit_test(device_events), cmocka_unit_test(launches),
+      cmocka_unit_test(degraded),      cmocka_unit_test(malformed),
+      cmocka_unit_test(truncated),     cmocka_unit_test(no_toolkit)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   free(dir);
   return failed;
