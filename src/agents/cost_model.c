@@ -245,7 +245,8 @@ static double rate(const struct cost_model *m, const struct dir_directive *d, do
   const struct hardware *h = m->c.machine;
   double each = h->sm_link_gbps * 1e3;
   each *= d->vector_bytes == 16 ? 1 : d->vector_bytes == 8 ? 0.75 : 0.45;
-  each *= d->issuer == DIR_issuer_cta ? 1 : d->issuer == DIR_issuer_warp ? 0.12 : 0.01;
+  if (d->placement != DIR_placement_fused) /* there every thread stores what it has computed */
+    each *= d->issuer == DIR_issuer_cta ? 1 : d->issuer == DIR_issuer_warp ? 0.12 : 0.01;
   double side = d->transfer == DIR_transfer_pull        ? h->pull_efficiency
                 : d->transfer == DIR_transfer_automatic ? (1 + h->pull_efficiency) / 2
                                                         : 1;
@@ -320,8 +321,9 @@ static double exposed(const struct cost_model *m, const struct dir_directive *d,
   }
   case DIR_placement_fused: {
     double flags = chunks / s * h->flag_us; /* set by different CTAs, side by side */
-    double store = r->bytes / (rate(m, d, s) * 0.9);
-    double body = max(o->producer * (1 + slow) + flags, store);
+    /* scattered stores: less of the link, and issue slots of the producer */
+    double store = r->bytes / (rate(m, d, s) * 0.85);
+    double body = max(o->producer * (1 + slow) + 0.25 * r->bytes / (s * h->sm_link_gbps * 1e3) + flags, store);
     return body - o->producer + h->link_latency_us + h->flag_us + transfer / chunks * (chunks < 2 ? 0.2 : 0.05);
   }
   case DIR_placement_specialized: {
