@@ -401,16 +401,16 @@ void cost_facts(const struct cost_model *m, struct cost_facts *out) {
   VEC_EACH(&m->blocks, b)
     VEC_EACH(&b->entries, e) {
       double t = b->trips * e->weight;
-      if (e->region >= 0)
-        out->communication +=
-            t * host_time(m, &m->regions.v[e->region],
-                          dir_is_p2p(m->c.ir, &m->set->regions.v[e->region]));
-      else if (e->compute)
+      if (e->region >= 0) {
+        out->communication += t * m->regions.v[e->region].host;
+        out->transfer += t * m->regions.v[e->region].transfer;
+      } else if (e->compute)
         out->compute += t * e->time;
       else
         out->other += t * e->time;
     }
-  double most = max(out->compute, out->communication);
+  double most = max(out->compute, out->transfer);
+  out->ideal = most + out->other;
   out->limit = most > 0 ? (out->compute + out->communication) / most : 1;
 }
 

@@ -13,8 +13,10 @@ struct cost_model;
 
 /* What does not depend on directives. */
 struct cost_facts {
-  double compute, communication, other; /* whole program, one after the other */
-  double limit;                         /* (compute + communication) / max of both: no overlap wins more */
+  double compute, communication, other; /* whole program, one after the other; communication by the host */
+  double transfer;                      /* of it, what the links need */
+  double ideal;                         /* max(compute, transfer) + other: nothing is faster */
+  double limit;                         /* (compute + communication) / max(compute, transfer) */
 };
 
 /* One region of communication, one execution. */

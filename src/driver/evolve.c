@@ -235,8 +235,7 @@ static void seed(struct evolve *e) {
 static const char *hopeless(const struct evolve *e) {
   if (!dir_space_choice(e->space))
     return "there is no choice: no region has more than one legal directive";
-  double ideal = fmax(e->facts.compute, e->facts.communication) + e->facts.other;
-  if (!e->measured && candidate(e, SERIAL_FAST_PATH)->predicted <= 1.01 * ideal)
+  if (!e->measured && candidate(e, SERIAL_FAST_PATH)->predicted <= 1.01 * e->facts.ideal)
     return "there is nothing to win: the fast path is predicted within 1 % of the limit of any overlap";
   return NULL;
 }
@@ -323,7 +322,7 @@ static void judge(struct evolve *e) {
   }
   progress_line("cucocc: %s", e->verdict);
   progress_line("cucocc: limit of any overlap here: %.2fx (compute and communication one after the other, against the "
-                "longer of both)",
+                "longer of compute and transfer)",
                 e->facts.limit);
   free(before);
   free(after);

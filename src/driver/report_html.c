@@ -68,10 +68,9 @@ static void speed_up_table(struct strbuf *b, const struct evolve *e) {
   int leader = evo_best(e->search);
   if (leader >= 0 && leader != e->result && leader > SERIAL_FAST_PATH)
     speed_up_row(b, e, "best score, not written", leader);
-  double ideal = fmax(e->facts.compute, e->facts.communication) + e->facts.other;
   sb_addf(b, "</table>\n<p>Limit of any overlap: %.3f. Compute %.1f us, communication by the host %.1f us, copies %.1f "
              "us; nothing can be below %.1f us. These four numbers are predicted.</p>\n",
-          e->facts.limit, e->facts.compute, e->facts.communication, e->facts.other, ideal);
+          e->facts.limit, e->facts.compute, e->facts.communication, e->facts.other, e->facts.ideal);
 }
 
 static void region_table(struct strbuf *b, const struct evolve *e) {

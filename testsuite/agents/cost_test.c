@@ -220,7 +220,8 @@ static void predictions(void **state) {
   assert_true(r->bytes == 16 << 20);
   if (r->producer != 100 || r->consumer != 60 || r->independent != 80)
     fail_msg("%g %g %g", r->producer, r->consumer, r->independent);
-  assert_true(f.communication == r->host && f.limit > 1.1 && f.limit < 2);
+  assert_true(f.communication == r->host && f.transfer == r->transfer && f.limit > 1.1 && f.limit < 2);
+  assert_true(f.ideal == 240);
 
   struct dir_directive d = p->set.directives.v[0], host = d, split = d, fused = d, pipelined = d, special = d;
   host.backend = DIR_backend_host;
