@@ -255,7 +255,7 @@ static bool read_field(struct reader *r, size_t i, const char *key, json_t *v,
   if (strcmp(key, "ctas") == 0)
     return read_integer(r, v, i, key, 0, 64, &n) && (d->ctas = (int)n, true);
   if (strcmp(key, "depth") == 0)
-    return read_integer(r, v, i, key, 1, 8, &n) && (d->depth = (int)n, true);
+    return read_integer(r, v, i, key, 1, 16, &n) && (d->depth = (int)n, true);
   if (strcmp(key, "vector_bytes") == 0) {
     if (!json_is_integer(v) || (json_integer_value(v) != 4 && json_integer_value(v) != 8 &&
                                 json_integer_value(v) != 16))
@@ -376,8 +376,8 @@ char *dir_schema_json(void) {
                                 "CTAs given to communication; 0 = the lowering's choice", "type",
                                 "integer", "minimum", 0, "maximum", 64));
   json_object_set_new(props, "depth",
-                      json_pack("{s:s, s:s, s:i, s:i}", "description", "buffering depth", "type",
-                                "integer", "minimum", 1, "maximum", 8));
+                      json_pack("{s:s, s:s, s:i, s:i}", "description", "parts of a pipeline; 1 for every other placement", "type",
+                                "integer", "minimum", 1, "maximum", 16));
   json_object_set_new(props, "vector_bytes",
                       json_pack("{s:s, s:[i,i,i]}", "description",
                                 "width of one access where alignment allows", "enum", 4, 8, 16));

@@ -56,7 +56,7 @@ struct dir_directive {
   int64_t chunk_bytes;    /* > 0, or DIR_CHUNK_* */
   enum dir_transfer transfer; /* push or pull */
   int ctas;               /* CTAs given to communication, 1..64; 0 = the lowering's choice */
-  int depth;              /* buffering depth, 1..8 */
+  int depth;              /* parts of a pipeline, 1..16; 1 for every other placement */
   int vector_bytes;       /* 4, 8, 16: width of one access where alignment allows */
   char *reason;           /* why this was chosen, or why the region stays on the host; for people */
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which directives are legal for a region, and why a region may have to stay a host call. */
+#include "agents/chain.h"
 #include "agents/directive.h"
 #include <string.h>
 
@@ -92,8 +93,35 @@ static const char *rule_sync_fits_pattern(const struct subject *s) {
   if (s->p2p && s->d->sync != DIR_sync_peer_signal && s->d->sync != DIR_sync_chunk_signal)
     return "sends and receives involve pairs of ranks only, so a barrier of the team could wait for "
            "ranks that never come; use peer_signal";
-  if (!s->p2p && s->d->sync == DIR_sync_peer_signal && s->d->placement == DIR_placement_deferred)
-    return "a deferred collective waits for the whole team; use team_barrier";
+  if (!s->p2p && s->d->sync == DIR_sync_peer_signal)
+    return "a collective waits for the whole team; use team_barrier";
+  return NULL;
+}
+
+/* Split and pipelined run beside the launches next to the region. */
+static bool is_beside(const struct subject *s) {
+  return s->d->placement == DIR_placement_split || s->d->placement == DIR_placement_pipelined;
+}
+
+static const char *rule_needs_neighbour(const struct subject *s) {
+  struct dir_chain c;
+  if (!is_beside(s))
+    return NULL;
+  dir_chain_find(s->ir, s->region, &c);
+  const char *why = c.why;
+  dir_chain_free(&c);
+  return why;
+}
+
+static const char *rule_depth_fits_placement(const struct subject *s) {
+  if (s->d->placement == DIR_placement_pipelined && s->d->depth < 2)
+    return "depth is the number of parts of a pipeline; use 2 or more";
+  if (s->d->placement != DIR_placement_pipelined && s->d->depth != 1)
+    return "only a pipelined region is cut into parts; use depth 1";
+  if (s->d->placement == DIR_placement_split && s->d->chunk_bytes != DIR_CHUNK_WHOLE)
+    return "a split region is issued as a whole; use whole, or pipelined";
+  if (s->p2p && is_beside(s) && s->d->chunk_bytes != DIR_CHUNK_WHOLE)
+    return "sends and receives are taken message by message; use whole";
   return NULL;
 }
 
@@ -126,8 +154,8 @@ static const char *rule_channels_fixed(const struct subject *s) {
 }
 
 static const char *rule_width_is_chosen(const struct subject *s) {
-  if (s->d->placement == DIR_placement_deferred && s->d->vector_bytes != 16)
-    return "a deferred copy takes the widest access that the addresses allow; use 16";
+  if (s->d->vector_bytes != 16)
+    return "a copy takes the widest access that the addresses allow; use 16";
   return NULL;
 }
 
@@ -140,7 +168,9 @@ static const struct rule {
              {"chunk-aligned", rule_chunk_aligned},
              {"pull-needs-reader", rule_pull_needs_reader},
              {"channels-fixed", rule_channels_fixed},
-             {"width-is-chosen", rule_width_is_chosen}};
+             {"width-is-chosen", rule_width_is_chosen},
+             {"depth-fits-placement", rule_depth_fits_placement},
+             {"needs-neighbour", rule_needs_neighbour}};
 
 bool dir_check(const struct ir_program *ir, const struct dir_region *region,
                const struct dir_directive *d, struct diag_engine *diag) {

@@ -3,6 +3,7 @@
  * it stands for, so arguments, checking macros and line numbers stay as they are. */
 #include "backend/lower.h"
 #include "backend/embed.h"
+#include "backend/parts.h"
 #include "backend/rewriter.h"
 #include "backend/symmetric.h"
 #include "backend/template.h"
@@ -17,7 +18,14 @@ struct job {
   const struct lower_options *o;
   struct diag_engine *diag;
   struct rewriter rw;
+  struct parts_plan parts;
 };
+
+/* Does D's region run beside the launches around it? */
+static bool is_beside(const struct dir_directive *d) {
+  return d->backend != DIR_backend_host &&
+         (d->placement == DIR_placement_split || d->placement == DIR_placement_pipelined);
+}
 
 /* ---- names --------------------------------------------------------------------------------------- */
 
@@ -114,12 +122,25 @@ static void edit_life_cycle(struct job *j, const bool *move, bool any_symmetric)
 /* ---- generated code ------------------------------------------------------------------------------ */
 
 static void add_prelude(struct job *j, bool reduce, bool p2p, struct strbuf *out) {
+  bool overlap = false, blas = parts_use_blas(j->ir, &j->parts);
+  VEC_EACH(&j->set->directives, d) overlap |= is_beside(d);
   if (j->o->runtime == LOWER_RUNTIME_INCLUDE) {
     sb_add(out, "#include <cucocc/cucocc_runtime.cuh>\n");
     return;
   }
-  const char *wanted[] = {"core", reduce ? "reduce" : "core", p2p ? "p2p" : "core", NULL};
+  const char *wanted[] = {"core", overlap ? "overlap" : "core", blas ? "blas" : "core",
+                          reduce ? "reduce" : "core", p2p ? "p2p" : "core", NULL};
   template_sections(embed_file("runtime/cucocc_runtime.cuh", NULL), wanted, out);
+}
+
+/* The C++ type that places the pieces of a region. */
+static char *place_of(struct job *j, const struct dir_directive *d) {
+  if (!is_beside(d))
+    return xasprintf("Whole");
+  return xasprintf("Pieces<%d, %lld, %d, %s>", d->region,
+                   d->chunk_bytes > 0 ? (long long)d->chunk_bytes : 0LL,
+                   d->chunk_bytes > 0 ? 64 : d->depth,
+                   parts_is_late(&j->parts, d->region) ? "true" : "false");
 }
 
 static bool add_region(struct job *j, const struct dir_region *r, const struct dir_directive *d,
@@ -138,7 +159,7 @@ static bool add_region(struct job *j, const struct dir_region *r, const struct d
        *ctas = xasprintf("%d", d->ctas ? d->ctas : 32),
        *chunk = xasprintf("%lld", d->chunk_bytes > 0 ? (long long)d->chunk_bytes : 0LL),
        *loc = xasprintf("%s:%u:%u", j->ir->files.v[c->name.file].path, c->name.line, c->name.col),
-       *vector = xasprintf("%d", d->vector_bytes);
+       *vector = xasprintf("%d", d->vector_bytes), *place = place_of(j, d);
   const struct template_value values[] = {
       {"ID", id},
       {"LOC", loc},
@@ -152,7 +173,8 @@ static bool add_region(struct job *j, const struct dir_region *r, const struct d
       {"OP", p2p ? "void"
                  : static_name(operations, sizeof operations / sizeof *operations,
                                n->u.coll.redop_static, n->u.coll.redop)},
-      {"CHUNK", chunk},
+      {"CHUNK", is_beside(d) ? "0" : chunk},
+      {"PLACE", place},
       {"VECTOR", vector},
       {"SYNC", dir_value_name(DIR_DIM_sync, (int)d->sync)},
       {"COOP", d->issuer == DIR_issuer_cta    ? "ncclCoopCta"
@@ -160,7 +182,7 @@ static bool add_region(struct job *j, const struct dir_region *r, const struct d
                                               : "ncclCoopThread"},
   };
   bool complete = template_expand(text, values, sizeof values / sizeof *values, out);
-  free(id), free(directive), free(ctas), free(chunk), free(loc), free(vector);
+  free(id), free(directive), free(ctas), free(chunk), free(loc), free(vector), free(place);
   return complete;
 }
 
@@ -204,6 +226,7 @@ int lower_program(const struct ir_program *ir, const struct dir_set *set,
   bool *move = xcalloc(ir->calls.n + 1, sizeof *move), reduce = false, p2p = false, complete = true;
   report->symmetric =
       symmetric_choose(ir, set, o->text, o->size, diag, move, &report->staged);
+  parts_plan(ir, set, o->text, &j.parts);
   struct strbuf regions = {0};
   for (size_t i = 0; i < set->regions.n; i++) {
     const struct dir_region *r = &set->regions.v[i];
@@ -216,6 +239,7 @@ int lower_program(const struct ir_program *ir, const struct dir_set *set,
     complete &= add_region(&j, r, &set->directives.v[i], &regions);
   }
   edit_life_cycle(&j, move, report->symmetric > 0);
+  complete &= parts_edit(ir, &j.parts, o->input, &j.rw);
   sb_add(out, marker);
   add_prelude(&j, reduce, p2p, out);
   if (regions.n)
@@ -225,6 +249,7 @@ int lower_program(const struct ir_program *ir, const struct dir_set *set,
   rw_apply(&j.rw, out);
   sb_free(&regions);
   rw_free(&j.rw);
+  parts_plan_free(&j.parts);
   free(move);
   if (!complete)
     diag_report(diag, DIAG_ir_invalid, NULL, "a kernel template of this build is damaged; reinstall "

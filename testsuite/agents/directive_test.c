@@ -190,7 +190,7 @@ static void bad_json_is_refused(void **state) {
       {WRAP(REGION ",\"backend\":\"lsa\",\"speed\":1" REST), "unknown key 'speed'"},
       {WRAP(REGION ",\"backend\":\"lsa\",\"ctas\":65" REST), "from 0 to 64"},
       {WRAP(REGION ",\"backend\":\"lsa\",\"vector_bytes\":7" REST), "4, 8 or 16"},
-      {WRAP(REGION ",\"backend\":\"lsa\",\"depth\":\"2\"" REST), "from 1 to 8"},
+      {WRAP(REGION ",\"backend\":\"lsa\",\"depth\":\"2\"" REST), "from 1 to 16"},
       {"{\"version\":1,\"directives\":[{" REGION ",\"backend\":\"lsa\"" REST "},{" REGION
        ",\"backend\":\"lsa\"" REST "}]}",
        "a second time"},

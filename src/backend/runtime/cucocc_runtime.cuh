@@ -97,7 +97,8 @@ struct Call {
   const char *send;
   char *recv;
   Operand s, r;
-  size_t bytes; // of one rank's part
+  size_t bytes;  // of one rank's part
+  size_t stride; // from one rank's part to the next, where a buffer has a part for each
   int root;
 };
 
@@ -218,6 +219,7 @@ struct Comm {
   std::vector<void *> waiting;     // allocations not yet offered to the other ranks
   std::vector<ncclComm_t> siblings; // ranks of the same communicator that this thread owns
   cudaStream_t setup = nullptr, last_stream = nullptr;
+  cudaStream_t side = nullptr; // of the pipelined placements
   cudaEvent_t last = nullptr;
   bool used = false;
   std::thread::id owner;
@@ -512,6 +514,8 @@ inline void detach(ncclComm_t comm) {
   cudaFree(c->windows);
   cudaEventDestroy(c->last);
   cudaStreamDestroy(c->setup);
+  if (c->side)
+    cudaStreamDestroy(c->side);
 }
 
 // ---- host side: groups and launches ----------------------------------------------------------------------
@@ -557,21 +561,55 @@ inline Operand locate(Comm &c, const void *p, size_t bytes) {
   return Operand{-1, 0};
 }
 
-inline Call make_call(Comm &c, const void *send, size_t send_bytes, void *recv, size_t recv_bytes,
-                      size_t bytes, int root) {
+// Memory [lo, hi).
+struct Span {
+  uintptr_t lo, hi;
+};
+
+// The operands of a collective: BYTES per part, SEND_PARTS and RECV_PARTS of them one after the other.
+struct Parts {
+  const void *send; // null where this rank has none
+  size_t send_parts;
+  void *recv;
+  size_t recv_parts, bytes;
+};
+// What bytes [at, at + len) of every part are.
+inline void spans_of(const void *buffer, size_t parts, size_t bytes, size_t at, size_t len,
+                     std::vector<Span> &out) {
+  for (size_t p = 0; buffer && p < parts; p++)
+    out.push_back({(uintptr_t)buffer + p * bytes + at, (uintptr_t)buffer + p * bytes + at + len});
+}
+
+// The kernel arguments for bytes [at, at + len) of every part.
+inline Call make_call(Comm &c, const Parts &p, size_t at, size_t len, int root) {
   Call call{};
   call.dc = c.dc;
   call.arena = c.arena_window;
   call.windows = c.windows;
   call.layout = c.layout;
-  call.send = (const char *)send;
-  call.recv = (char *)recv;
-  call.s = send ? locate(c, send, send_bytes) : Operand{-1, 0};
-  call.r = recv ? locate(c, recv, recv_bytes) : Operand{-1, 0};
-  call.bytes = bytes;
+  call.send = p.send ? (const char *)p.send + at : nullptr;
+  call.recv = p.recv ? (char *)p.recv + at : nullptr;
+  call.s = p.send ? locate(c, call.send, (p.send_parts - 1) * p.bytes + len) : Operand{-1, 0};
+  call.r = p.recv ? locate(c, call.recv, (p.recv_parts - 1) * p.bytes + len) : Operand{-1, 0};
+  call.bytes = len;
+  call.stride = p.bytes;
   call.root = root;
   return call;
 }
+
+// The deferred placement: everything at once, where the caller's stream is.
+struct Whole {
+  Whole(Comm &, cudaStream_t stream) : stream_(stream) {}
+  cudaStream_t stream() const { return stream_; }
+  static constexpr bool kPieces = false;
+  template <class Piece> ncclResult_t run(const Parts &p, Piece piece) { return piece(0, p.bytes, stream_); }
+  void before(const std::vector<Span> &, const std::vector<Span> &) {}
+  void after(std::vector<Span>, std::vector<Span>) {}
+  void end() {}
+
+private:
+  cudaStream_t stream_;
+};
 
 // How many CTAs for BYTES of work, of at most WANTED: the same on every rank.
 inline int grid_size(const Comm &c, size_t bytes, int wanted) {
@@ -833,6 +871,428 @@ inline cudaError_t symmetric_free(void *p) {
     c->window_list[w.second] = nullptr; // the index is not used again
   }
   return ncclMemFree(p) == ncclSuccess ? e : cudaErrorInvalidValue;
+}
+
+} // namespace v1
+} // namespace cucocc
+#endif
+// cucocc-section: overlap
+#ifndef CUCOCC_RUNTIME_OVERLAP
+#define CUCOCC_RUNTIME_OVERLAP
+namespace cucocc {
+inline namespace v1 {
+
+// Pieces of a collective run on a stream of their own beside parts of the kernels before and after it. What
+// waits for what is found here, from the bytes that each part may touch: a piece waits for the parts that
+// wrote what it sends or still use what it receives into; a part waits for the pieces whose data it uses.
+
+inline bool meet(const std::vector<Span> &a, const std::vector<Span> &b) {
+  for (auto &x : a)
+    for (auto &y : b)
+      if (x.lo < y.hi && y.lo < x.hi)
+        return true;
+  return false;
+}
+
+// What a block of a kernel may touch behind one pointer: from P + BASE + sum of coef[d] * blockIdx.d,
+// EXTENT bytes. Not KNOWN: anything in the memory that P points into.
+struct Touch {
+  const void *p;
+  bool read, write, known;
+  long long coef[3], base, extent;
+};
+
+// The whole allocation of P, or all memory when it is not one of the known.
+inline Span allocation_of(const void *p) {
+  std::lock_guard<std::mutex> l(state().lock);
+  auto &table = state().allocations;
+  auto it = table.upper_bound((uintptr_t)p);
+  if (it != table.begin() && (uintptr_t)p < (--it)->first + it->second.size)
+    return Span{it->first, it->first + it->second.size};
+  return Span{0, UINTPTR_MAX};
+}
+
+// What blocks FIRST .. FIRST + COUNT - 1 of dimension D, and all of the others', may touch.
+inline Span touched(const Touch &t, const dim3 &grid, int d, unsigned first, unsigned count) {
+  if (!t.known)
+    return allocation_of(t.p);
+  const unsigned size[3] = {grid.x, grid.y, grid.z};
+  long long lo = t.base, hi = t.base;
+  for (int k = 0; k < 3; k++) {
+    const long long a = k == d ? first : 0, b = k == d ? (long long)first + count - 1 : (long long)size[k] - 1;
+    lo += t.coef[k] * (t.coef[k] < 0 ? b : a);
+    hi += t.coef[k] * (t.coef[k] < 0 ? a : b);
+  }
+  return Span{(uintptr_t)((long long)(uintptr_t)t.p + lo), (uintptr_t)((long long)(uintptr_t)t.p + hi + t.extent)};
+}
+
+struct Work { // something on a stream, done when its event is
+  std::vector<Span> reads, writes;
+  cudaEvent_t done;
+};
+// Does A have to come after B?
+inline bool conflict(const std::vector<Span> &reads, const std::vector<Span> &writes, const Work &b) {
+  return meet(reads, b.writes) || meet(writes, b.writes) || meet(writes, b.reads);
+}
+
+struct Track { // what a stream did since BASE that a region may not have to wait for as a whole
+  cudaEvent_t base = nullptr;
+  uint64_t since = 0;
+  std::vector<Work> work;
+  int waited = -1; // index in WORK
+  std::vector<cudaStream_t> links; // streams whose work it waited for, known in parts as well
+};
+struct Overlap {
+  uint64_t now = 0;
+  std::map<cudaEvent_t, std::pair<cudaStream_t, uint64_t>> recorded; // the program's events
+  std::map<std::pair<int, cudaStream_t>, Track> before;              // by region and stream
+  std::map<std::pair<int, cudaStream_t>, std::vector<Work>> flights; // pieces not waited for yet
+  std::map<int, std::vector<cudaEvent_t>> spare;                     // by device
+};
+inline Overlap &overlap() {
+  static thread_local Overlap &o = *new Overlap; // never destroyed, as the state
+  return o;
+}
+inline cudaEvent_t mark(cudaStream_t stream) {
+  int device = 0;
+  cudaGetDevice(&device);
+  auto &spare = overlap().spare[device];
+  cudaEvent_t e = nullptr;
+  if (spare.empty()) {
+    cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
+  } else {
+    e = spare.back();
+    spare.pop_back();
+  }
+  cudaEventRecord(e, stream);
+  return e;
+}
+// E is not waited for any more (waits that were enqueued are not disturbed when it is used again).
+inline void unmark(cudaEvent_t e) {
+  int device = 0;
+  cudaGetDevice(&device);
+  if (e)
+    overlap().spare[device].push_back(e);
+}
+inline void clear(Track &t) {
+  unmark(t.base);
+  for (auto &w : t.work)
+    unmark(w.done);
+  t = Track{};
+}
+
+// What a launch is to the regions around it.
+struct Role {
+  int feeds[4]; // regions that send what it writes; 0 = no more
+  int uses[4];  // regions that receive what it reads
+  bool first;   // nothing before it in the same chain
+  int parts;    // to be cut into
+};
+
+struct Regions {
+  int ids[4]; // 0 = no more
+};
+inline void set_base(Track &t, cudaStream_t stream) {
+  t.base = mark(stream);
+  t.since = ++overlap().now;
+}
+
+// A chain of launches before REGION begins anew.
+inline void chain_begins(int region) {
+  for (auto &t : overlap().before)
+    if (t.first.first == region)
+      clear(t.second);
+}
+// Work enters the chains of ROLE: ENQUEUE puts it on STREAM.
+template <class Enqueue>
+void tracked(const Role &role, bool first, cudaStream_t stream, std::vector<Span> reads,
+             std::vector<Span> writes, Enqueue enqueue) {
+  for (int r : role.feeds) {
+    if (!r)
+      continue;
+    if (first && role.first)
+      chain_begins(r);
+    Track &t = overlap().before[{r, stream}];
+    if (!t.base)
+      set_base(t, stream);
+  }
+  enqueue();
+  for (int r : role.feeds)
+    if (r)
+      overlap().before[{r, stream}].work.push_back({reads, writes, mark(stream)});
+}
+
+inline cudaError_t event_record(const Regions &, cudaEvent_t e, cudaStream_t stream = 0) {
+  overlap().recorded[e] = {stream, ++overlap().now};
+  return cudaEventRecord(e, stream);
+}
+// A stream waits for the launches of a chain on another stream, by an event that was recorded behind them.
+// The pieces of REGIONS need not: they wait for the parts that they need, and for what STREAM did so far.
+inline cudaError_t stream_wait_event(const Regions &regions, cudaStream_t stream, cudaEvent_t e,
+                                     unsigned flags = 0) {
+  Overlap &o = overlap();
+  auto rec = o.recorded.find(e);
+  for (int r : regions.ids) {
+    if (!r)
+      continue;
+    Track &t = o.before[{r, stream}];
+    bool behind = false;
+    if (rec != o.recorded.end() && rec->second.first != stream) {
+      auto chain = o.before.find({r, rec->second.first});
+      behind = chain != o.before.end() && chain->second.base && chain->second.since < rec->second.second;
+    }
+    if (!behind)
+      clear(t); // the event stands for something else: its wait counts
+    else if (!t.base)
+      set_base(t, stream);
+    if (behind)
+      t.links.push_back(rec->second.first);
+  }
+  return cudaStreamWaitEvent(stream, e, flags);
+}
+inline cudaError_t memset_async(const Role &role, void *p, int value, size_t bytes, cudaStream_t stream = 0) {
+  cudaError_t e = cudaSuccess;
+  tracked(role, true, stream, {}, {Span{(uintptr_t)p, (uintptr_t)p + bytes}},
+          [&] { e = cudaMemsetAsync(p, value, bytes, stream); });
+  return e;
+}
+
+// Launches a kernel in parts: LAUNCH(parts_grid, first_block) is one of them.
+template <class Launch>
+void launch_parts(const Role &role, dim3 grid, cudaStream_t stream, const std::vector<Touch> &touch,
+                  Launch launch) {
+  const unsigned size[3] = {grid.x, grid.y, grid.z};
+  std::vector<Work> flights;
+  for (int r : role.uses)
+    for (auto &f : overlap().flights) {
+      if (!r || f.first.first != r)
+        continue;
+      if (f.first.second == stream)
+        flights.insert(flights.end(), f.second.begin(), f.second.end());
+      else
+        for (auto &w : f.second) // another stream than was to be expected: as if it had waited
+          cudaStreamWaitEvent(f.first.second, w.done, 0), unmark(w.done);
+      f.second.clear();
+    }
+  // Along the dimension in which neighbours are farthest apart in memory.
+  int d = 0;
+  long long most = -1;
+  for (int k = 0; k < 3; k++)
+    for (auto &t : touch)
+      if (size[k] > 1 && t.known && std::abs(t.coef[k]) >= most) {
+        most = std::abs(t.coef[k]);
+        d = k;
+      }
+  struct Part {
+    unsigned first, count;
+    int need; // index of the last piece to wait for, -1 = none
+    std::vector<Span> reads, writes;
+  };
+  auto part = [&](unsigned first, unsigned count) {
+    Part p{first, count, -1, {}, {}};
+    for (auto &t : touch) {
+      const Span s = touched(t, grid, d, first, count);
+      if (t.read)
+        p.reads.push_back(s);
+      if (t.write)
+        p.writes.push_back(s);
+    }
+    for (size_t i = 0; i < flights.size(); i++)
+      if (conflict(p.reads, p.writes, flights[i]))
+        p.need = (int)i;
+    return p;
+  };
+  std::vector<Part> parts;
+  const unsigned n = size[d], wanted = role.parts < 1 ? 1 : (unsigned)role.parts;
+  const bool valid = grid.x && grid.y && grid.z;
+  if (valid && !flights.empty()) {
+    const unsigned step = (n + 1023) / 1024;
+    std::vector<Part> runs;
+    for (unsigned i = 0; i < n; i += step) {
+      Part p = part(i, std::min(step, n - i));
+      if (!runs.empty() && runs.back().need == p.need)
+        runs.back().count += p.count;
+      else
+        runs.push_back(p);
+    }
+    std::stable_sort(runs.begin(), runs.end(), [](const Part &a, const Part &b) { return a.need < b.need; });
+    const unsigned per = (n + wanted - 1) / wanted;
+    for (auto &r : runs) {
+      const unsigned cuts = role.feeds[0] ? (r.count + per - 1) / per : 1;
+      for (unsigned k = 0; k < cuts; k++) {
+        const unsigned a = (unsigned)((uint64_t)r.count * k / cuts), b = (unsigned)((uint64_t)r.count * (k + 1) / cuts);
+        parts.push_back(part(r.first + a, b - a));
+      }
+    }
+  } else if (valid) {
+    const unsigned cuts = role.feeds[0] ? std::min(wanted, n) : 1;
+    for (unsigned k = 0; k < cuts; k++) {
+      const unsigned a = (unsigned)((uint64_t)n * k / cuts), b = (unsigned)((uint64_t)n * (k + 1) / cuts);
+      parts.push_back(part(a, b - a));
+    }
+  } else {
+    parts.push_back(Part{0, n, -1, {}, {}}); // CUDA reports what is wrong
+  }
+  int waited = -1;
+  bool first = true;
+  for (auto &p : parts) {
+    for (; waited < p.need; waited++) // of one communicator the last would do
+      cudaStreamWaitEvent(stream, flights[waited + 1].done, 0);
+    unsigned count[3] = {grid.x, grid.y, grid.z}, from[3] = {0, 0, 0};
+    count[d] = p.count;
+    from[d] = p.first;
+    tracked(role, first, stream, p.reads, p.writes, [&] {
+      launch(dim3(count[0], count[1], count[2]), make_uint3(from[0], from[1], from[2]));
+    });
+    first = false;
+  }
+  for (; waited < (int)flights.size() - 1; waited++)
+    cudaStreamWaitEvent(stream, flights[waited + 1].done, 0);
+  for (auto &f : flights)
+    unmark(f.done);
+}
+
+// A variant of a kernel may use as much shared memory as the kernel was allowed.
+template <class F, class G> void same_attributes(F *kernel, G *variant, size_t shared) {
+  cudaFuncAttributes a{};
+  if (shared > 48 * 1024 && cudaFuncGetAttributes(&a, (const void *)kernel) == cudaSuccess)
+    cudaFuncSetAttribute((const void *)variant, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         a.maxDynamicSharedSizeBytes);
+}
+
+// The pipelined placement: PIECE bytes of every part at a time (at most MOST pieces), on the
+// communicator's side stream. LATE: a launch that follows waits for the pieces; else the stream does.
+template <int REGION, size_t PIECE, int MOST, bool LATE> struct Pieces {
+  static constexpr bool kPieces = true;
+
+  Pieces(Comm &c, cudaStream_t stream) : c_(c), guard_(c.device), user_(stream) {
+    if (!c.side) {
+      int least = 0, greatest = 0;
+      cudaDeviceGetStreamPriorityRange(&least, &greatest);
+      cudaStreamCreateWithPriority(&c.side, cudaStreamNonBlocking, greatest);
+    }
+    Overlap &o = overlap();
+    Track &mine = o.before[{REGION, stream}];
+    const bool whole = !mine.base; // what this stream did so far is not known in parts
+    if (whole)
+      set_base(mine, stream);
+    std::vector<cudaStream_t> from{stream};
+    if (!whole)
+      from.insert(from.end(), mine.links.begin(), mine.links.end());
+    for (cudaStream_t s : from) {
+      Track &t = o.before[{REGION, s}];
+      if (t.base) {
+        cudaStreamWaitEvent(c.side, t.base, 0);
+        tracks_.push_back(std::move(t));
+      }
+      t = Track{};
+    }
+  }
+  cudaStream_t stream() const { return c_.side; }
+
+  // READS is sent, WRITES is received into, by what comes next.
+  void before(const std::vector<Span> &reads, const std::vector<Span> &writes) {
+    for (auto &t : tracks_)
+      for (int i = (int)t.work.size() - 1; i > t.waited; i--)
+        if (conflict(reads, writes, t.work[i])) {
+          cudaStreamWaitEvent(c_.side, t.work[i].done, 0);
+          t.waited = i; // and with it everything before
+        }
+  }
+  void after(std::vector<Span> reads, std::vector<Span> writes) {
+    flights_.push_back({std::move(reads), std::move(writes), mark(c_.side)});
+  }
+  void end() {
+    if (!LATE) {
+      if (!flights_.empty())
+        cudaStreamWaitEvent(user_, flights_.back().done, 0);
+      for (auto &f : flights_)
+        unmark(f.done);
+    } else {
+      auto &list = overlap().flights[{REGION, user_}];
+      list.insert(list.end(), flights_.begin(), flights_.end());
+    }
+    flights_.clear();
+    for (auto &t : tracks_)
+      clear(t);
+    tracks_.clear();
+  }
+
+  template <class Piece> ncclResult_t run(const Parts &p, Piece piece) {
+    const size_t most = PIECE ? (p.bytes + PIECE - 1) / PIECE : MOST, count = std::min<size_t>(most, MOST);
+    const size_t per = ((p.bytes + count - 1) / count + 15) / 16 * 16;
+    ncclResult_t r = ncclSuccess;
+    for (size_t at = 0; at < p.bytes && r == ncclSuccess; at += per) {
+      const size_t len = std::min(per, p.bytes - at);
+      std::vector<Span> reads, writes;
+      spans_of(p.send, p.send_parts, p.bytes, at, len, reads);
+      spans_of(p.recv, p.recv_parts, p.bytes, at, len, writes);
+      before(reads, writes);
+      r = piece(at, len, c_.side);
+      after(std::move(reads), std::move(writes));
+    }
+    end();
+    return r;
+  }
+
+private:
+  Comm &c_;
+  DeviceGuard guard_;
+  cudaStream_t user_;
+  std::vector<Track> tracks_;
+  std::vector<Work> flights_;
+};
+
+} // namespace v1
+} // namespace cucocc
+#endif
+// cucocc-section: blas needs overlap
+#ifndef CUCOCC_RUNTIME_BLAS
+#define CUCOCC_RUNTIME_BLAS
+namespace cucocc {
+inline namespace v1 {
+
+inline long long blas_bytes(cudaDataType_t t) {
+  switch (t) {
+  case CUDA_R_8I: case CUDA_R_8U: case CUDA_R_8F_E4M3: case CUDA_R_8F_E5M2: return 1;
+  case CUDA_R_16F: case CUDA_R_16BF: return 2;
+  case CUDA_R_32F: case CUDA_R_32I: return 4;
+  case CUDA_R_64F: return 8;
+  default: return 0;
+  }
+}
+
+// C = alpha * op(A) * op(B) + beta * C (column-major), in parts of whole columns of C. The names of cuBLAS
+// are found where the program calls this.
+template <class Handle, class Operation, class Compute, class Algorithm>
+auto gemm_ex(const Role &role, Handle handle, Operation op_a, Operation op_b, int m, int n, int k,
+             const void *alpha, const void *a, cudaDataType_t a_type, int lda, const void *b,
+             cudaDataType_t b_type, int ldb, const void *beta, void *c, cudaDataType_t c_type, int ldc,
+             Compute compute, Algorithm algorithm) {
+  constexpr int kUnit = 128; // columns
+  cudaStream_t stream = nullptr;
+  auto status = cublasGetStream_v2(handle, &stream);
+  const long long sa = blas_bytes(a_type), sb = blas_bytes(b_type), sc = blas_bytes(c_type);
+  const bool known = sa && sb && sc && m > 0 && n > 0 && k > 0, plain_a = (int)op_a == 0, plain_b = (int)op_b == 0;
+  const long long b_column = (plain_b ? ldb : 1) * sb, c_column = ldc * sc;
+  const unsigned units = known ? (unsigned)((n + kUnit - 1) / kUnit) : 1;
+  launch_parts(
+      role, dim3(1, units, 1), stream,
+      {
+          {a, true, false, known, {0, 0, 0}, 0, (long long)lda * (plain_a ? k : m) * sa},
+          {b, true, false, known, {0, kUnit * b_column, 0}, 0,
+           plain_b ? kUnit * b_column : ((long long)ldb * (k - 1) + kUnit) * sb},
+          {c, true, true, known, {0, kUnit * c_column, 0}, 0, kUnit * c_column},
+      },
+      [&](dim3 count, uint3 first) {
+        const int from = (int)first.y * kUnit, columns = known ? std::min((int)count.y * kUnit, n - from) : n;
+        auto s = cublasGemmEx(handle, op_a, op_b, m, columns, k, alpha, a, a_type, lda,
+                              (const char *)b + from * b_column, b_type, ldb, beta,
+                              (char *)c + from * c_column, c_type, ldc, compute, algorithm);
+        if (s)
+          status = s;
+      });
+  return status;
 }
 
 } // namespace v1
@@ -1166,7 +1626,8 @@ __device__ inline void exchange(const P2pCall &call) {
 // Launches the messages of one group on one communicator, in the order of the distance between sender
 // and receiver (and of the calls for each pair). All ranks follow that order, so the two sides of the
 // nearest pending message are always both at work: no cyclic wait.
-template <class Launch>
+// PLACE is the placement: Whole, or pieces that take turns with the computation.
+template <class Place, class Launch>
 ncclResult_t launch_p2p(Comm &c, std::vector<Pending> &calls, Launch launch) {
   struct Entry {
     int distance, k;
@@ -1190,15 +1651,17 @@ ncclResult_t launch_p2p(Comm &c, std::vector<Pending> &calls, Launch launch) {
     if (p.stream != stream && std::find(others.begin(), others.end(), p.stream) == others.end())
       others.push_back(p.stream);
   DeviceGuard g(c.device);
+  Place place(c, stream);
   for (cudaStream_t s : others) {
     cudaEvent_t e;
     cudaEventCreateWithFlags(&e, cudaEventDisableTiming);
     cudaEventRecord(e, s);
-    cudaStreamWaitEvent(stream, e, 0);
+    cudaStreamWaitEvent(place.stream(), e, 0);
     cudaEventDestroy(e);
   }
   ncclResult_t r = ncclSuccess;
   for (size_t i = 0; i < list.size() && r == ncclSuccess;) {
+    std::vector<Span> sent, received;
     P2pCall call{};
     call.dc = c.dc;
     call.arena = c.arena_window;
@@ -1214,19 +1677,25 @@ ncclResult_t launch_p2p(Comm &c, std::vector<Pending> &calls, Launch launch) {
       }
       if (sends > kP2pBatch || receives > kP2pBatch)
         break;
+      if (Place::kPieces && call.sends + call.receives > 0)
+        break;
       for (; i < end; i++) {
         Pending &p = *list[i].p;
         P2pOp op{p.buffer, p.bytes, p.peer, {-1, 0}};
         if (!p.send && p.bytes)
           op.at = locate(c, p.buffer, p.bytes);
+        (p.send ? sent : received).push_back({(uintptr_t)p.buffer, (uintptr_t)p.buffer + p.bytes});
         if (p.send)
           call.send[call.sends++] = op;
         else
           call.receive[call.receives++] = op;
       }
     }
-    r = in_order(c, stream, [&] { launch(call, stream); });
+    place.before(sent, received);
+    r = in_order(c, place.stream(), [&] { launch(call, place.stream()); });
+    place.after(std::move(sent), std::move(received));
   }
+  place.end();
   for (cudaStream_t s : others)
     cudaStreamWaitEvent(s, c.last, 0);
   return r;
