@@ -192,6 +192,39 @@ static void many_writers(void **state) {
   evo_db_close(db);
 }
 
+/* Several processes make the same database at the same moment. */
+static void many_openers(void **state) {
+  (void)state;
+  enum { OPENERS = 6, ROUNDS = 12 };
+  for (int round = 0; round < ROUNDS; round++) {
+    int go[2];
+    char c;
+    pid_t pids[OPENERS];
+    assert_int_equal(pipe(go), 0);
+    for (int i = 0; i < OPENERS; i++) {
+      pids[i] = fork();
+      if (pids[i])
+        continue;
+      close(go[1]);
+      char why[256] = "";
+      ssize_t ignored = read(go[0], &c, 1); /* until the parent closes its end */
+      (void)ignored;
+      struct evo_db *db = evo_db_open(path, why, sizeof why);
+      if (!db)
+        print_error("%s\n", why);
+      _exit(db && evo_db_begin_run(db, &a_run) > 0 ? 0 : 1);
+    }
+    close(go[0]);
+    close(go[1]);
+    for (int i = 0; i < OPENERS; i++) {
+      int status;
+      waitpid(pids[i], &status, 0);
+      assert_int_equal(status, 0);
+    }
+    gone(NULL);
+  }
+}
+
 static void hashes(void **state) {
   (void)state;
   char a[EVO_HASH], b[EVO_HASH];
@@ -208,6 +241,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(round_trip, fresh, gone),
       cmocka_unit_test_setup_teardown(foreign_files_are_refused, fresh, gone),
       cmocka_unit_test_setup_teardown(owners, fresh, gone),
+      cmocka_unit_test_setup_teardown(many_openers, fresh, gone),
       cmocka_unit_test_setup_teardown(many_writers, fresh, gone), cmocka_unit_test(hashes)};
   return cmocka_run_group_tests_name("database", tests, NULL, NULL);
 }

@@ -122,11 +122,26 @@ static int pragma_value(struct evo_db *db, const char *sql) {
   return value;
 }
 
+/* SQL that another process may be in the way of, also where SQLite's own waiting does not apply. */
+static bool insist(struct evo_db *db, const char *sql) {
+  int rc = SQLITE_BUSY;
+  for (int i = 0; i < 300 && (rc == SQLITE_BUSY || rc == SQLITE_LOCKED); i++) {
+    if (i)
+      sqlite3_sleep(100);
+    rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+  }
+  return rc == SQLITE_OK;
+}
+
 static bool set_up(struct evo_db *db, char *why, size_t size) {
   sqlite3_busy_timeout(db->handle, BUSY_MS);
-  /* Asked for first: the journal of somebody else's database is not to be touched. */
+  /* Asked for first: the journal of somebody else's database is not to be touched. In one transaction: another
+   * process may be making the tables just now. */
+  if (!insist(db, "BEGIN"))
+    return snprintf(why, size, "%s", sqlite3_errmsg(db->handle)), false;
   int application = pragma_value(db, "PRAGMA application_id"), version = pragma_value(db, "PRAGMA user_version");
   int tables = pragma_value(db, "SELECT count(*) FROM sqlite_master");
+  insist(db, "COMMIT");
   if (db->error)
     return snprintf(why, size, "%s", db->error), false;
   if (tables > 0 && application != APPLICATION)
@@ -136,9 +151,8 @@ static bool set_up(struct evo_db *db, char *why, size_t size) {
            false;
   char setup[96];
   snprintf(setup, sizeof setup, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION, SCHEMA);
-  if (sqlite3_exec(db->handle, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", NULL, NULL, NULL) !=
-          SQLITE_OK ||
-      sqlite3_exec(db->handle, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK ||
+  if (!insist(db, "PRAGMA journal_mode = WAL") || !insist(db, "PRAGMA synchronous = FULL") ||
+      !insist(db, "BEGIN IMMEDIATE") ||
       sqlite3_exec(db->handle, schema, NULL, NULL, NULL) != SQLITE_OK ||
       sqlite3_exec(db->handle, setup, NULL, NULL, NULL) != SQLITE_OK ||
       sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
