@@ -151,7 +151,8 @@ build() {
   mkdir -p "$dir"
   cd "$dir"
   args="$(configure_arguments) $*"
-  if [ ! -f Makefile ] || [ "$(cat .configured 2>/dev/null)" != "$args" ]; then
+  if [ ! -f Makefile ] || [ "$(cat .configured 2>/dev/null)" != "$args" ] ||
+    [ -n "$(find "$top/configure" -newer Makefile)" ]; then
     say "configuring $dir"
     # shellcheck disable=SC2046,SC2086
     "$top/configure" -q $args

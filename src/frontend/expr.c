@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* clang expressions -> symbolic integer expressions. */
 #include "frontend/internal.h"
+#include "support/strbuf.h"
+#include <ctype.h>
 #include <string.h>
 
 bool fe_is_dependent(CXCursor c) {
@@ -87,12 +89,77 @@ static bool has_call(CXCursor c) {
   return r;
 }
 
+struct spelled {
+  char *name, *symbol;
+};
+typedef VEC(struct spelled) spellings;
+
+/* The variables in C whose symbols are not their names. */
+static void versions(struct fe *f, CXCursor c, spellings *out) {
+  if (clang_getCursorKind(c) == CXCursor_DeclRefExpr) {
+    CXCursor d = clang_getCursorReferenced(c);
+    enum CXCursorKind k = clang_getCursorKind(d);
+    if (k == CXCursor_VarDecl || k == CXCursor_ParmDecl) {
+      struct spelled s = {fe_spelling(d), fe_symbol_of(f, d, c)};
+      if (strcmp(s.name, s.symbol)) {
+        VEC_PUSH(out) = s;
+        return;
+      }
+      free(s.name);
+      free(s.symbol);
+    }
+  }
+  fe_list kids = {0};
+  fe_children(c, &kids);
+  VEC_EACH(&kids, k) versions(f, *k, out);
+  VEC_FREE(&kids);
+}
+
+static bool in_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The text of C with the symbols of its variables, so that equal texts stand for equal values. */
+static char *versioned_text(struct fe *f, CXCursor c) {
+  char *text = fe_cursor_text(f, c);
+  spellings l = {0};
+  struct strbuf b = {0};
+  versions(f, c, &l);
+  for (const char *s = text; *s && l.n;) {
+    size_t n = 0;
+    while (in_name(s[n]))
+      n++;
+    const char *as = NULL;
+    VEC_EACH(&l, v)
+    if (n && strlen(v->name) == n && !strncmp(v->name, s, n))
+      as = v->symbol;
+    if (as)
+      sb_add(&b, as);
+    else
+      sb_addn(&b, s, n ? n : 1);
+    s += n ? n : 1;
+  }
+  VEC_EACH(&l, v) {
+    free(v->name);
+    free(v->symbol);
+  }
+  if (l.n) {
+    free(text);
+    text = sb_take(&b);
+  }
+  VEC_FREE(&l);
+  return text;
+}
+
+static bool is_floating(CXCursor c) {
+  enum CXTypeKind k = clang_getCanonicalType(clang_getCursorType(c)).kind;
+  return k == CXType_Float || k == CXType_Double || k == CXType_LongDouble;
+}
+
 static void as_symbol(struct fe *f, CXCursor c, struct ir_expr *e) {
   CXCursor d = clang_getCursorKind(c) == CXCursor_DeclRefExpr ? clang_getCursorReferenced(c)
                                                               : clang_getNullCursor();
   enum CXCursorKind k = clang_getCursorKind(d);
   char *text = k == CXCursor_VarDecl || k == CXCursor_ParmDecl ? fe_symbol_of(f, d, c)
-                                                               : fe_cursor_text(f, c);
+                                                               : versioned_text(f, c);
   ir_expr_free(e);
   if (!*text)
     ir_expr_init(e);
@@ -116,7 +183,7 @@ void fe_expr(struct fe *f, CXCursor c, struct ir_expr *e) {
   enum CXBinaryOperatorKind op = clang_getCursorKind(c) == CXCursor_BinaryOperator
                                      ? clang_getCursorBinaryOperatorKind(c)
                                      : CXBinaryOperator_Invalid;
-  if (f->depth < 100 &&
+  if (f->depth < 100 && !is_floating(c) && /* rounded as a whole */
       (op == CXBinaryOperator_Add || op == CXBinaryOperator_Sub || op == CXBinaryOperator_Mul)) {
     fe_list kids = {0};
     fe_children(c, &kids);

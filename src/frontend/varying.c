@@ -71,12 +71,20 @@ static CXCursor variable_of(CXCursor lvalue) {
   }
 }
 
+/* The variable that LVALUE is, or is a part of. */
+static CXCursor base_of(CXCursor lvalue) {
+  for (;;) {
+    lvalue = fe_strip(lvalue);
+    enum CXCursorKind k = clang_getCursorKind(lvalue);
+    if (k != CXCursor_MemberRefExpr && k != CXCursor_ArraySubscriptExpr)
+      return variable_of(lvalue);
+    lvalue = fe_child(lvalue, 0);
+  }
+}
+
 static void record(struct fe *f, CXCursor lvalue, CXCursor at, void *data) {
   (void)data;
-  lvalue = fe_strip(lvalue);
-  while (clang_getCursorKind(lvalue) == CXCursor_MemberRefExpr) /* part of a variable */
-    lvalue = fe_strip(fe_child(lvalue, 0));
-  CXCursor v = variable_of(lvalue);
+  CXCursor v = base_of(lvalue);
   struct ir_range r = fe_range(f, at);
   if (!clang_Cursor_isNull(v) && r.file >= 0 && clang_getCursorKind(at) != CXCursor_VarDecl)
     VEC_PUSH(&f->stores) = (struct fe_store){fe_decl_key(v), r.begin};
@@ -136,30 +144,33 @@ struct loop {
   ir_id node;
 };
 
-static void vary(struct fe *f, CXCursor lvalue, CXCursor at, void *data) {
-  struct loop *l = data;
-  (void)at;
-  CXCursor v = variable_of(lvalue);
-  char *text;
-  if (clang_Cursor_isNull(v))
-    text = fe_cursor_text(f, fe_strip(lvalue));
-  else {
-    text = fe_spelling(v);
-    fe_key key = fe_decl_key(v);
-    VEC_EACH(&f->named, n)
-    if (n->key == key && n->twin) {
-      char *t = xasprintf("%s:%u", n->name, n->twin);
-      free(text);
-      text = t;
-    }
-  }
-  struct ir_node *n = ir_node(f->p, l->node);
+/* Appends TEXT, which it takes over, to what varies in the loop NODE. */
+static void add_varying(struct fe *f, ir_id node, char *text) {
+  struct ir_node *n = ir_node(f->p, node);
   bool seen = !*text;
   VEC_EACH(&n->u.control.varying, t) seen |= !strcmp(*t, text);
   if (seen)
     free(text);
   else
     VEC_PUSH(&n->u.control.varying) = text;
+}
+
+static void vary(struct fe *f, CXCursor lvalue, CXCursor at, void *data) {
+  struct loop *l = data;
+  (void)at;
+  CXCursor v = base_of(lvalue);
+  if (clang_Cursor_isNull(variable_of(lvalue)))
+    add_varying(f, l->node, fe_cursor_text(f, fe_strip(lvalue)));
+  if (clang_Cursor_isNull(v))
+    return;
+  char *text = fe_spelling(v);
+  fe_key key = fe_decl_key(v);
+  VEC_EACH(&f->named, n)
+  if (n->key == key && n->twin) {
+    free(text);
+    text = xasprintf("%s:%u", n->name, n->twin);
+  }
+  add_varying(f, l->node, text);
 }
 
 void fe_varying(struct fe *f, CXCursor c, ir_id node) {

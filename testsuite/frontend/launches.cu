@@ -60,5 +60,12 @@ int main(int argc, char **argv) {
   CUDACHECK(cudaLaunchKernel((const void *)scale, dim3(8), dim3(128), args, 0, s)); //@api
   scale<<<4, 256, 0, s>>>(y, x, n); //@low
   scale<<<4, 256, 0, s>>>(y + n, x, n); //@high
+  n += 256;
+  all<<<n / 256, 256, 0, s>>>(y); //@later
+  all<<<int(n * 0.5 + 1), 64, 0, s>>>(y); //@rounded
+  for (int i = 0; i < 4; i++) {
+    grid.x = i + 1;
+    all<<<grid, 64, 0, s>>>(y); //@loop
+  }
   return 0;
 }

@@ -269,7 +269,7 @@ static void all_to_all_v(void **state) {
   assert_true(node_at("loop", IR_LOOP)->u.control.over_peers);
   n = node_at("send_same", IR_COLLECTIVE);
   assert_int_equal(n->u.coll.pattern, IR_PATTERN_ALL_TO_ALL);
-  check_operand(n, 0, "sbuf", IR_READ, "64*p", "64");
+  check_operand(n, 0, "sbuf", IR_READ, "64*(p:1)", "64");
   assert_true(call_at("data_dependent")->uniform);
   assert_false(call_at("conditional")->uniform); /* total > 0 may differ */
   done();
@@ -477,6 +477,15 @@ static void launches(void **state) {
   n = node_at("api", IR_COMPUTE);
   check_operand(n, 0, "y", IR_WRITE, "0", "4*half");
   check_operand(n, 1, "x", IR_READ, "0", "4*half");
+  check_operand(node_at("later", IR_COMPUTE), 0, "y", IR_WRITE, "0", "1024*(n@1 / 256)");
+  check_operand(node_at("rounded", IR_COMPUTE), 0, "y", IR_WRITE, "0", "256*(n@1 * 0.5 + 1)");
+  n = node_at("loop", IR_COMPUTE);
+  check_operand(n, 0, "y", IR_WRITE, "0", "256*(grid@2.x)");
+  const struct ir_node *loop = ir_node(ir, ir_node(ir, n->parent)->parent);
+  assert_int_equal(loop->kind, IR_LOOP);
+  bool varies = false;
+  VEC_EACH(&loop->u.control.varying, v) varies |= !strcmp(*v, "grid");
+  assert_true(varies); /* what the symbol grid@2.x mentions */
   const struct ir_operand *low = &node_at("low", IR_COMPUTE)->operands.v[0];
   const struct ir_operand *high = &node_at("high", IR_COMPUTE)->operands.v[0];
   assert_int_equal(ir_operands_overlap(ir, low, high), 0);
