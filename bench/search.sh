@@ -10,12 +10,12 @@ mpi=$(pkg-config --cflags mpich 2>/dev/null || true)
 
 # shellcheck disable=SC2086
 {
-  "$CUCOCC" --emit-ir="$tmp/small.json" "$top_srcdir/testsuite/driver/evolve.cu"
+  "$CUCOCC" --emit-ir="$tmp/small.json" "$top_srcdir/testsuite/driver/produce_gather.cu"
   "$CUCOCC" $mpi -DNO_CUBLAS --emit-ir="$tmp/gemm.json" "$top_srcdir/examples/gemm_allgather.cu"
   "$CUCOCC" $mpi -DNO_CUBLAS --emit-ir="$tmp/scatter.json" "$top_srcdir/examples/gemm_reduce_scatter.cu"
 }
 status=0
-"$SEARCH_BENCH" "a producer, an all-gather, work beside it" "$tmp/small.json" "$top_srcdir/testsuite/driver/evolve.cu" \
+"$SEARCH_BENCH" "a producer, an all-gather, work beside it" "$tmp/small.json" "$top_srcdir/testsuite/driver/produce_gather.cu" \
   produce=60us beside=40us consume=50us -- \
   "gemm_allgather" "$tmp/gemm.json" "$top_srcdir/examples/gemm_allgather.cu" m=8192 n=8192 k=8192 gemm=400us -- \
   "gemm_reduce_scatter" "$tmp/scatter.json" "$top_srcdir/examples/gemm_reduce_scatter.cu" m=4096 n=4096 k=8192 \
