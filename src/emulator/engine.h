@@ -18,7 +18,8 @@
 
 namespace emu {
 
-/* ---- who is running ----------------------------------------------------------------------------- */
+/* ---- who is running -----------------------------------------------------------------------------
+ */
 
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -37,8 +38,8 @@ struct Identity {
   int device;     // device on which a THREAD or an AGENT runs; the current device of a HOST actor
   Dim3 block_idx; // THREAD only, as are the following
   Dim3 thread_idx;
-  unsigned block;  // linear index in the grid
-  unsigned thread; // linear index in the block
+  unsigned block;        // linear index in the grid
+  unsigned thread;       // linear index in the block
   const void *block_key; // unique for each running block; NULL for others
 };
 /* The running actor. */
@@ -55,7 +56,8 @@ std::shared_ptr<void> &process_local(const void *key);
 /* The same of the running actor (a host thread's NCCL group, for one). */
 std::shared_ptr<void> &actor_local(const void *key);
 
-/* ---- program places ------------------------------------------------------------------------------ */
+/* ---- program places
+ * ------------------------------------------------------------------------------ */
 
 /* A place in the program: the address of an instruction, 0 when unknown. */
 using Site = uintptr_t;
@@ -66,7 +68,8 @@ using Site = uintptr_t;
 /* "file.cu:12" for messages. */
 std::string site_text(Site site);
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting
+ * -------------------------------------------------------------------------------------- */
 
 /* Why an actor waits; printed when there is a deadlock. WHAT reads "waits for ...". */
 struct WaitReason {
@@ -103,7 +106,8 @@ bool perturbed();
 /* Ends the program's current process as exit(STATUS) would. Does not return. */
 [[noreturn]] void process_exit(int status);
 
-/* ---- clocks ---------------------------------------------------------------------------------------- */
+/* ---- clocks
+ * ---------------------------------------------------------------------------------------- */
 
 enum class Scope { THREAD, BLOCK, DEVICE, SYSTEM };
 enum class Order { RELAXED, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
@@ -155,27 +159,32 @@ Published publish(Order order, Scope scope);
  * actor's next fence. Returns whether PUBLISHED was visible. */
 bool acquire(const Published &published, Order order, Scope scope);
 
+/* A fence of the running actor: later relaxed stores publish what it has done until now as far as
+ * SCOPE reaches; it learns what its earlier relaxed loads saw published. */
+void fence(Order order, Scope scope);
+
 /* A barrier among the threads of a block (cooperation level), by the running THREAD actor.
  * May switch. */
-void sync_block(Site site);                // __syncthreads
-void sync_warp(unsigned mask, Site site);  // __syncwarp
+void sync_block(Site site);               // __syncthreads
+void sync_warp(unsigned mask, Site site); // __syncwarp
 /* All COUNT threads that pass the same KEY (any address or number) meet; the barrier is
  * reusable. For cooperation levels that are neither a warp nor the block. */
 void sync_group(const void *key, unsigned count, Site site);
 
-/* ---- memory ----------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ----------------------------------------------------------------------------------------- */
 
 enum class MemoryKind { DEVICE, PINNED, MANAGED, SHARED, LOCAL, GLOBAL_VARIABLE };
 
 struct Allocation {
   uintptr_t base;
   size_t size;
-  int device;  // -1: pinned host memory
+  int device; // -1: pinned host memory
   int process;
   MemoryKind kind;
-  uint64_t id;       // unique, never reused
-  unsigned windows;  // how often it is registered as a window (kept by the NCCL shim)
-  bool freed;        // kept for reports
+  uint64_t id;      // unique, never reused
+  unsigned windows; // how often it is registered as a window (kept by the NCCL shim)
+  bool freed;       // kept for reports
   Site allocated_at, freed_at;
 };
 
@@ -206,7 +215,8 @@ void access_atomic(const void *address, size_t size, Scope scope, bool write, Si
 using WriteHook = void (*)(uintptr_t address, size_t size, Site site);
 void set_write_hook(WriteHook hook);
 
-/* ---- findings ------------------------------------------------------------------------------------------ */
+/* ---- findings
+ * ------------------------------------------------------------------------------------------ */
 
 /* KIND is one of the short names that reports begin with: race, stale-wait, uninit-read,
  * out-of-window, misaligned, use-after-free, missing-flush, barrier-index, collective-order,
@@ -220,7 +230,8 @@ std::string self_text();
 /* What the program uses and the emulator does not model: reported as such, and the run ends. */
 [[noreturn]] void unsupported(const std::string &what, Site site);
 
-/* ---- streams -------------------------------------------------------------------------------------------- */
+/* ---- streams
+ * -------------------------------------------------------------------------------------------- */
 
 /* The stream behind a cudaStream_t value of the current device and process (0, 1 and 2 are the
  * default streams). */
@@ -250,6 +261,73 @@ void as_operation(Operation operation, const std::function<void()> &body);
 /* May switch. Blocks the HOST actor until all work of the stream is done (and acquires it). */
 void stream_synchronize(Stream *stream, Site site);
 
+/* A stream of DEVICE, made by the current process. NONBLOCKING: the legacy default stream does not
+ * wait for it, nor it for that one. PRIORITY: as CUDA's, lower is more urgent. */
+Stream *stream_create(int device, bool nonblocking, int priority);
+/* What is in the stream still runs; the handle is not used again. */
+void stream_destroy(Stream *stream);
+/* May switch. Is all work of the stream done? It acquires it then. */
+bool stream_query(Stream *stream, Site site);
+/* May switch. Blocks the HOST actor until all streams of its current device are done. */
+void device_synchronize(Site site);
+
+/* Events. An event that was never recorded counts as complete. */
+Event *event_create(int device);
+void event_destroy(Event *event);
+void event_record(Event *event, Stream *stream, Site site);
+/* Later operations of STREAM wait for the last record of EVENT. */
+void stream_wait_event(Stream *stream, Event *event, Site site);
+/* May switch. Has the last record completed? It acquires it then. */
+bool event_query(Event *event, Site site);
+/* May switch. Blocks the HOST actor until it has. */
+void event_synchronize(Event *event, Site site);
+/* Virtual time in nanoseconds at which the last record completed. */
+uint64_t event_time(const Event *event);
+
+/* A kernel as an operation of a stream. */
+struct LaunchConfig {
+  Dim3 grid, block;
+  size_t shared_bytes = 0;
+  bool cooperative = false; // all blocks are resident at the same time
+  const char *name = "kernel";
+  unsigned max_blocks_per_sm = 1; // what threads and shared memory allow
+  std::function<void()> body;     // run by every THREAD actor
+  /* Called when a block becomes resident: returns what block_end and thread_user get. */
+  std::function<void *(const Dim3 &block_idx)> block_begin;
+  /* Called when all threads of a block have returned. */
+  void (*block_end)(void *block) = nullptr;
+  /* What the switch hook gets while this thread (its linear index) runs. */
+  void *(*thread_user)(void *block, unsigned thread) = nullptr;
+};
+Operation stream_launch(Stream *stream, LaunchConfig config, Site site);
+/* HOOK is called whenever another actor runs: with thread_user's value for THREAD actors, else with
+ * NULL. */
+void set_switch_hook(void (*hook)(void *user));
+
+/* ---- processes and host threads ---------------------------------------------------------------
+ */
+
+struct RunOptions {
+  int processes = 1, devices = 1;
+  uint64_t seed = 1;
+  unsigned schedule = 0;        // 0: plain, others perturbed
+  unsigned resident_blocks = 0; // of each device; 0: 132 times a launch's max_blocks_per_sm
+};
+/* Runs MAIN as the first host thread of each process until all processes have ended or there is a
+ * deadlock, which is reported as a finding. Returns the largest exit status, 70 after a deadlock;
+ * STATUS, when not NULL, gets each process's. */
+int run_processes(const RunOptions &options, const std::function<int(int process)> &main,
+                  std::vector<int> *status = nullptr);
+/* A further host thread of the running process; it knows what its maker has done. Threads that are
+ * left when their process ends are dropped. Memory of the handle lives as long as the process. */
+struct HostThread;
+HostThread *host_thread_start(std::function<void *()> body);
+/* May switch. Waits for its end, which it acquires; its result. */
+void *host_thread_join(HostThread *thread, Site site);
+HostThread *host_thread_self();
+/* Ends the running host thread. */
+[[noreturn]] void host_thread_exit(void *result);
+
 /* A further actor with a clock of its own, e.g. the NIC of a rank. Its accesses are ordered only by
  * acquire() and release() made inside as_agent(). */
 struct Agent;
@@ -261,7 +339,8 @@ void as_agent(Agent *agent, const std::function<void()> &body);
  * perturbed schedules. For deliveries. BODY runs as AGENT. */
 void later(Agent *agent, uint64_t delay, std::function<void()> body);
 
-/* ---- meeting of host actors ------------------------------------------------------------------------------ */
+/* ---- meeting of host actors
+ * ------------------------------------------------------------------------------ */
 
 /* May switch. A collective call of COUNT host actors, each contributing DATA under the same KEY
  * (one meeting at a time per key; the next begins when all have left). INDEX: 0 .. COUNT-1, unique.
