@@ -210,6 +210,22 @@ bool set_checked(void *to, int byte, size_t size, Site site);
 /* An atomic access of the running actor at SCOPE; conflicts with plain accesses, and with atomics
  * whose scope does not reach. */
 void access_atomic(const void *address, size_t size, Scope scope, bool write, Site site);
+/* Atomic operations by the running actor on any memory, with all that belongs to them: the switch
+ * of the scheduler, bounds, alignment, races, and what the location publishes (the release of the
+ * store that wrote it and of the read-modify-writes that followed it). SIZE is 1, 2, 4, 8 or 16
+ * bytes. May switch before the access. False when a finding forbids the access. */
+bool atomic_load(const void *address, size_t size, void *value, Order order, Scope scope,
+                 Site site);
+bool atomic_store(void *address, size_t size, const void *value, Order order, Scope scope,
+                  Site site);
+/* CHANGE makes the new value from the old one, in place; OLD gets the old one. */
+bool atomic_rmw(void *address, size_t size, const std::function<void(void *value)> &change,
+                void *old, Order order, Scope scope, Site site);
+/* Stores DESIRED when the value is *EXPECTED, else *EXPECTED becomes the value. Returns whether it
+ * stored. */
+bool atomic_cas(void *address, size_t size, void *expected, const void *desired, Order success,
+                Order failure, Scope scope, Site site);
+
 /* Called before every plain or declared write to registered memory, NULL to remove: for sources of
  * puts that are still being read. */
 using WriteHook = void (*)(uintptr_t address, size_t size, Site site);
