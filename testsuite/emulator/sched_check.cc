@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checks of the scheduler with a memory half that records nothing; prints TAP. */
+#include "emulator/engine_internal.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+/* ---- in place of the memory half --------------------------------------------------------------
+ */
+
+static std::vector<std::pair<std::string, std::string>> found;
+static int actors, meetings;
+namespace emu {
+struct HbActor {};
+struct HbBlock {};
+void Clock::join(const Clock &) {}
+Clock release() { return Clock(); }
+void acquire(const Clock &) {}
+HbActor *hb_actor_begin(const Clock &, const Identity &) { return actors++, new HbActor; }
+Clock hb_actor_end(HbActor *a) { return actors--, delete a, Clock(); }
+HbBlock *hb_block_begin(const Clock &, const Identity &, unsigned) { return new HbBlock; }
+HbActor *hb_thread_begin(HbBlock *, const Identity &) { return actors++, new HbActor; }
+void hb_thread_end(HbActor *a) { actors--, delete a; }
+Clock hb_block_end(HbBlock *b) { return delete b, Clock(); }
+void hb_meet(HbBlock *, HbActor *const *, unsigned, bool) { meetings++; }
+void finding(const char *kind, const std::string &message, Site, Site, const std::string &) {
+  found.emplace_back(kind, message);
+}
+std::string self_text() { return "rank " + std::to_string(self().process); }
+std::string site_text(Site) { return "somewhere"; }
+void unsupported(const std::string &what, Site) {
+  printf("Bail out! %s\n", what.c_str());
+  exit(1);
+}
+} // namespace emu
+using namespace emu;
+
+static int count, failed;
+static void ok(bool good, const char *name) {
+  printf("%sok %d - %s\n", good ? "" : "not ", ++count, name);
+  failed += !good;
+}
+
+static LaunchConfig kernel(unsigned grid, unsigned block, std::function<void()> body) {
+  LaunchConfig c;
+  c.grid.x = grid;
+  c.block.x = block;
+  c.body = std::move(body);
+  return c;
+}
+static int run(RunOptions o, std::function<int(int)> main) {
+  found.clear();
+  return run_processes(o, main);
+}
+
+/* Who wrote, in which order, under a schedule. */
+static std::string trace(unsigned schedule, uint64_t seed) {
+  RunOptions o;
+  o.processes = 3;
+  o.schedule = schedule;
+  o.seed = seed;
+  std::string t;
+  run(o, [&](int) {
+    Stream *s = stream_of(nullptr);
+    stream_launch(s,
+                  kernel(4, 2,
+                         [&] {
+                           t += (char)('a' + self().process * 8 + self().block * 2 + self().thread);
+                           sync_block(0);
+                         }),
+                  0);
+    stream_synchronize(s, 0);
+    return 0;
+  });
+  return t;
+}
+
+int main() {
+  RunOptions plain;
+  std::vector<int> order;
+  int status = run(plain, [&](int) {
+    Stream *s = stream_create(0, false, 0), *u = stream_create(0, false, 0);
+    Event *e = event_create(0);
+    stream_launch(s, kernel(1, 1, [&] { order.push_back(1); }), 0);
+    ok(order.empty(), "a launch does not run at once");
+    event_record(e, s, 0);
+    stream_wait_event(u, e, 0);
+    stream_launch(u, kernel(1, 1, [&] { order.push_back(2); }), 0);
+    stream_launch(u, kernel(1, 1, [&] { order.push_back(3); }), 0);
+    stream_launch(stream_of(nullptr), kernel(1, 1, [&] { order.push_back(4); }), 0);
+    stream_launch(s, kernel(1, 1, [&] { order.push_back(5); }), 0);
+    device_synchronize(0);
+    return 3;
+  });
+  ok(order == std::vector<int>({1, 2, 3, 4, 5}), "streams, events and the default stream order");
+  ok(status == 3, "the exit status of main");
+  ok(actors == 0 || actors == 1, "the clocks of all that ended are freed"); // main's own stays
+
+  int sum = 0, bad = 0;
+  meetings = 0;
+  run(plain, [&](int) {
+    auto shared = std::make_shared<std::vector<int>>(64 * 8);
+    stream_launch(stream_of(nullptr),
+                  kernel(8, 64,
+                         [&, shared] {
+                           const Identity me = self();
+                           for (int i = 1; i < 5; i++) {
+                             (*shared)[me.block * 64 + me.thread] = i;
+                             sync_block(0);
+                             bad += (*shared)[me.block * 64 + (me.thread + 17) % 64] != i;
+                             sync_block(0);
+                             if (me.thread == 63 && i == 2)
+                               return; // the others' barriers go on without it
+                             sync_warp(0xffffffffu, 0);
+                             if (i == 2)
+                               (*shared)[me.block * 64 + 63] = 3;
+                             else if (i == 3)
+                               (*shared)[me.block * 64 + 63] = 4;
+                           }
+                           sum++;
+                         }),
+                  0);
+    device_synchronize(0);
+    return 0;
+  });
+  ok(bad <= 16 && sum == 8 * 63, "barriers of blocks and warps, with threads that return early");
+  ok(meetings >= 8 * 8, "the memory half hears of every barrier");
+
+  RunOptions few;
+  few.resident_blocks = 3;
+  auto spin = [](unsigned grid) {
+    return [grid](int) {
+      auto arrived = std::make_shared<unsigned>(0);
+      stream_launch(stream_of(nullptr),
+                    kernel(grid, 4,
+                           [=] {
+                             if (self().thread == 0) {
+                               ++*arrived;
+                               progress();
+                             }
+                             while (*arrived < grid)
+                               poll(7, "a counter");
+                           }),
+                    0);
+      device_synchronize(0);
+      return 0;
+    };
+  };
+  ok(run(few, spin(3)) == 0 && found.empty(), "blocks that spin for each other when all fit");
+  ok(run(few, spin(4)) == 70 && found.size() == 1 && found[0].first == "residency",
+     "blocks that spin for one that does not fit");
+  status = run(plain, [](int) {
+    wait_until([] { return false; }, {"waits for what never comes", 1});
+    return 0;
+  });
+  ok(status == 70 && found.size() == 1 && found[0].first == "deadlock" &&
+         found[0].second.find("rank 0 waits for what never comes") != std::string::npos,
+     "a deadlock names who waits for what");
+
+  int result = 0;
+  RunOptions two;
+  two.processes = 2;
+  std::vector<int> each;
+  status = run_processes(
+      two,
+      [&](int rank) {
+        int x = 0;
+        HostThread *t = host_thread_start([&]() -> void * {
+          x = 5;
+          if (rank == 0)
+            host_thread_exit(&x);
+          return &x;
+        });
+        result += *(int *)host_thread_join(t, 0);
+        int mine = rank + 1, total = 0;
+        rendezvous("sum", 2, rank, &mine,
+                   [&](const std::vector<void *> &d) { total = *(int *)d[0] + *(int *)d[1]; },
+                   {"waits for the other", 0});
+        result += total;
+        if (rank == 1)
+          process_exit(9);
+        return 4;
+      },
+      &each);
+  ok(result == 13, "threads join, processes meet");
+  ok(status == 9 && each == std::vector<int>({4, 9}), "the status of each process");
+
+  ok(trace(0, 1) == trace(0, 2), "the plain schedule does not depend on the seed");
+  ok(trace(5, 1) == trace(5, 1), "a schedule and its seed replay");
+  ok(trace(5, 1) != trace(6, 1) && trace(5, 1) != trace(5, 2), "schedules and seeds differ");
+  printf("1..%d\n", count);
+  return failed != 0;
+}
