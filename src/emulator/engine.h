@@ -112,22 +112,40 @@ bool perturbed();
 enum class Scope { THREAD, BLOCK, DEVICE, SYSTEM };
 enum class Order { RELAXED, ACQUIRE, RELEASE, ACQ_REL, SEQ_CST };
 
-/* A vector clock: what has happened before. Cheap to copy. */
+/* A vector clock: what has happened before. Cheap to copy. Its lines are actors: that of thread T of
+ * the running block with number B (hosts and agents count as blocks of one thread) is B * 2048 + T +
+ * 1; B * 2048 stands for all threads of B together. */
 class Clock {
 public:
   void join(const Clock &other);
-  bool empty() const { return !v_ || v_->empty(); }
-  void clear() { v_.reset(); }
+  bool empty() const { return !base_ && !v_; }
+  void clear() {
+    base_.reset();
+    v_.reset();
+  }
+  /* How far LINE is known, by itself or as one of its block's threads. */
   uint64_t get(uint64_t line) const;
   void raise(uint64_t line, uint64_t time);
   /* All of this clock is contained in OTHER. */
   bool before(const Clock &other) const;
-  size_t size() const { return v_ ? v_->size() : 0; }
+  size_t size() const { return (base_ ? base_->size() : 0) + (v_ ? v_->size() : 0); }
   using Entries = std::vector<std::pair<uint64_t, uint64_t>>; // sorted by line
-  const Entries *entries() const { return v_.get(); }
+  /* All of it in one list; NULL when empty. */
+  const Entries *entries();
+  /* The same clock in the same memory: nothing new. */
+  bool same(const Clock &other) const { return base_ == other.base_ && v_ == other.v_; }
+  /* Makes all of it the part that copies keep in common, however they grow. */
+  void settle();
+
+  static uint64_t whole_line(uint64_t block) { return block << 11; }
+  static uint64_t thread_line(uint64_t block, unsigned thread) { return (block << 11) + thread + 1; }
 
 private:
-  std::shared_ptr<Entries> v_; // shared between copies until changed
+  /* The union of both. BASE_ is never changed once shared; V_ is copied before a change when it is
+   * shared. */
+  std::shared_ptr<const Entries> base_;
+  std::shared_ptr<Entries> v_;
+  void flatten();
 };
 
 /* What the running actor has done and knows, as of now; and a new time of its own begins: later
