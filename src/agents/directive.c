@@ -65,6 +65,10 @@ void dir_value_set(struct dir_directive *d, int dim, int value) {
   *dimension_slot(&dimensions[dim], d) = value;
 }
 
+int dir_ctas(const struct dir_directive *d) {
+  return d->ctas ? d->ctas : d->placement == DIR_placement_deferred ? 32 : 16;
+}
+
 char *dir_describe(const struct dir_directive *d) {
   struct strbuf b = {0};
   for (int i = 0; i < N_DIMENSIONS; i++) {

@@ -72,6 +72,9 @@ void dir_set_free(struct dir_set *s);
 int dir_value_get(const struct dir_directive *d, int dim);
 /* Sets it; VALUE is in range. */
 void dir_value_set(struct dir_directive *d, int dim, int value);
+/* CTAs that a collective uses: what D says, or the lowering's choice (enough to fill NVLink; fewer where
+ * they take SMs from a computation at the same time). */
+int dir_ctas(const struct dir_directive *d);
 /* One line for people, "lsa, deferred, team_barrier, cta, whole"; free() it. */
 char *dir_describe(const struct dir_directive *d);
 /* Is REGION made of sends and receives? */

@@ -156,7 +156,7 @@ static bool add_region(struct job *j, const struct dir_region *r, const struct d
   if (!text)
     return false;
   char *id = xasprintf("%d", r->id), *directive = dir_describe(d),
-       *ctas = xasprintf("%d", d->ctas ? d->ctas : 32),
+       *ctas = xasprintf("%d", dir_ctas(d)),
        *chunk = xasprintf("%lld", d->chunk_bytes > 0 ? (long long)d->chunk_bytes : 0LL),
        *loc = xasprintf("%s:%u:%u", j->ir->files.v[c->name.file].path, c->name.line, c->name.col),
        *vector = xasprintf("%d", d->vector_bytes), *place = place_of(j, d);
@@ -175,6 +175,7 @@ static bool add_region(struct job *j, const struct dir_region *r, const struct d
                                n->u.coll.redop_static, n->u.coll.redop)},
       {"CHUNK", is_beside(d) ? "0" : chunk},
       {"PLACE", place},
+      {"PUSH", d->transfer == DIR_transfer_pull ? "false" : "true"},
       {"VECTOR", vector},
       {"SYNC", dir_value_name(DIR_DIM_sync, (int)d->sync)},
       {"COOP", d->issuer == DIR_issuer_cta    ? "ncclCoopCta"

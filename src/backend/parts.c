@@ -71,6 +71,16 @@ static struct parts_event *event_of(struct parts_plan *p, ir_id node) {
   return e;
 }
 
+/* R takes part in the region of D. */
+static void join_role(struct parts_role *r, const struct dir_region *region,
+                      const struct dir_directive *d, const struct ir_program *ir) {
+  int ctas = dir_is_p2p(ir, region) ? 16 : dir_ctas(d); /* p2p: 8 that send, 8 that receive */
+  if (d->depth > r->parts)
+    r->parts = d->depth;
+  if (ctas > r->ctas)
+    r->ctas = ctas;
+}
+
 static void plan_region(const struct ir_program *ir, const struct dir_region *region,
                         const struct dir_directive *d, const char *text, struct parts_plan *out) {
   struct dir_chain c;
@@ -88,8 +98,7 @@ static void plan_region(const struct ir_program *ir, const struct dir_region *re
     struct parts_role *r = role_of(out, c.producers.v[i]);
     add_region(r->feeds, region->id);
     r->first |= i == 0 && c.begin < 0;
-    if (d->depth > r->parts)
-      r->parts = d->depth;
+    join_role(r, region, d, ir);
   }
   for (size_t i = 0; feed && i < c.events.n; i++)
     add_region(event_of(out, c.events.v[i])->regions, region->id);
@@ -98,8 +107,7 @@ static void plan_region(const struct ir_program *ir, const struct dir_region *re
   if (c.consumer >= 0 && can_edit(ir, c.consumer, text) && has_room(role_of(out, c.consumer)->uses)) {
     struct parts_role *r = role_of(out, c.consumer);
     add_region(r->uses, region->id);
-    if (d->depth > r->parts)
-      r->parts = d->depth;
+    join_role(r, region, d, ir);
     VEC_PUSH(&out->late) = region->id;
   }
   dir_chain_free(&c);
@@ -413,7 +421,7 @@ static void add_role(struct strbuf *b, const struct parts_role *r) {
   add_regions(b, r->feeds);
   sb_add(b, ", ");
   add_regions(b, r->uses);
-  sb_addf(b, ", %s, %d}", r->first ? "true" : "false", r->parts);
+  sb_addf(b, ", %s, %d, %d}", r->first ? "true" : "false", r->parts, r->ctas);
 }
 
 /* f(x) becomes cucocc::f(FIRST, x). */

@@ -14,7 +14,7 @@ struct parts_role { /* what a launch, GEMM call or memset is to the regions arou
   ir_id node;
   int feeds[PARTS_REGIONS], uses[PARTS_REGIONS]; /* region ids, 0 = none */
   bool first;                                    /* it begins the chains that it feeds */
-  int parts;
+  int parts, ctas;
 };
 struct parts_begin { /* a chain of REGION begins before NODE, a branch or a loop */
   ir_id node;

@@ -38,6 +38,8 @@ constexpr int kMaxCtas = 64;            // barriers of a device communicator: on
 constexpr int kMaxPeers = 128;          // ranks of an LSA team
 constexpr int kMaxWindows = 512;        // user allocations registered with one communicator
 constexpr size_t kStageBytes = 1 << 18; // staging slice of one CTA
+constexpr size_t kSmallBytes = 1 << 16; // most bytes from one rank to another in a small collective
+constexpr int kSmallRanks = 16;         // most ranks of one
 
 // ---- memory layout of a communicator's arena, the same on every rank -----------------------------------
 
@@ -83,7 +85,11 @@ struct Layout {
   __host__ __device__ size_t slot(int peer, int channel, int i) const {
     return stage(kMaxCtas) + (((size_t)peer * kP2pChannels + channel) * kP2pSlots + i) * slot_bytes();
   }
-  size_t size() const { return slot(n, 0, 0); }
+  // 64-bit words of the small collectives from rank FROM: kSmallBytes / 4 of data and a token.
+  __host__ __device__ size_t small(int parity, int from) const {
+    return (slot(n, 0, 0) + 15) / 16 * 16 + ((size_t)parity * n + from) * (kSmallBytes / 4 + 1) * 8;
+  }
+  size_t size() const { return n <= kSmallRanks ? small(2, 0) : slot(n, 0, 0); }
 };
 
 // ---- device side ---------------------------------------------------------------------------------------
@@ -100,6 +106,7 @@ struct Call {
   size_t bytes;  // of one rank's part
   size_t stride; // from one rank's part to the next, where a buffer has a part for each
   int root;
+  uint32_t epoch; // of a small collective, counted from 1; the same on every rank
 };
 
 // The part [begin, end) of N bytes that CTA B of COUNT works on: the same on every rank.
@@ -147,6 +154,43 @@ __device__ inline void copy(char *dst, const char *src, size_t bytes) {
     copy_as<int>(dst, src, bytes);
   else
     copy_as<char>(dst, src, bytes);
+}
+
+template <class V> __device__ void spread_as(char *const *to, int n_to, const char *src, size_t bytes) {
+  const size_t n = bytes / sizeof(V), step = blockDim.x;
+  const V *s = (const V *)src;
+  size_t i = threadIdx.x;
+  for (; i + 3 * step < n; i += 4 * step) { // four loads in flight
+    V a = s[i], b = s[i + step], c = s[i + 2 * step], e = s[i + 3 * step];
+    for (int p = 0; p < n_to; p++) {
+      V *d = (V *)to[p];
+      d[i] = a;
+      d[i + step] = b;
+      d[i + 2 * step] = c;
+      d[i + 3 * step] = e;
+    }
+  }
+  for (; i < n; i += step) {
+    V a = s[i];
+    for (int p = 0; p < n_to; p++)
+      ((V *)to[p])[i] = a;
+  }
+  for (size_t k = n * sizeof(V) + threadIdx.x; k < bytes; k += step)
+    for (int p = 0; p < n_to; p++)
+      to[p][k] = src[k];
+}
+
+// Copies to N_TO places, reading once; a place that is SRC itself gets its own bytes again.
+__device__ inline void spread(char *const *to, int n_to, const char *src, size_t bytes) {
+  uintptr_t bits = (uintptr_t)src;
+  for (int p = 0; p < n_to; p++)
+    bits |= (uintptr_t)to[p];
+  if (bits % 16 == 0)
+    spread_as<int4>(to, n_to, src, bytes);
+  else if (bits % 4 == 0)
+    spread_as<int>(to, n_to, src, bytes);
+  else
+    spread_as<char>(to, n_to, src, bytes);
 }
 
 // One CTA's view of a collective: CTA b works with CTA b of every peer, through barrier b.
@@ -201,6 +245,107 @@ struct Session {
   }
 };
 
+// ---- device side: small collectives ----------------------------------------------------------------------
+//
+// Every 64-bit word carries 32 bits of data and the epoch, in one atomic store, so that it needs neither a
+// barrier before nor a fence: the receiver waits for the word itself. Slots alternate by the epoch's parity.
+// A slot may be written again two epochs later: by then its owner has sent something in the epoch between,
+// which it begins after it has read the slot. (NCCL's LL protocol is the model.)
+
+struct Small {
+  const Call &call;
+  const int n, me;
+  const size_t first, step; // words of this thread
+
+  __device__ explicit Small(const Call &c)
+      : call(c), n(c.dc.lsaSize), me(c.dc.lsaRank), first((size_t)blockIdx.x * blockDim.x + threadIdx.x),
+        step((size_t)gridDim.x * blockDim.x) {}
+  // Word I for rank P.
+  __device__ void put(int p, size_t i, uint32_t data) const {
+    uint64_t *slot = (uint64_t *)ncclGetLsaPointer(call.arena, call.layout.small(call.epoch % 2, me), p) + i;
+    cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*slot).store(
+        (uint64_t)call.epoch << 32 | data, cuda::memory_order_relaxed);
+  }
+  // Word I from rank P.
+  __device__ uint32_t get(int p, size_t i) const {
+    uint64_t *slot = (uint64_t *)ncclGetLocalPointer(call.arena, call.layout.small(call.epoch % 2, p)) + i, v;
+    do
+      v = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*slot).load(cuda::memory_order_relaxed);
+    while ((uint32_t)(v >> 32) != call.epoch);
+    return (uint32_t)v;
+  }
+  // Word I of BYTES bytes in memory; what lies beyond the end is 0.
+  static __device__ uint32_t load(const char *from, size_t i, size_t bytes) {
+    if ((uintptr_t)from % 4 == 0 && i * 4 + 4 <= bytes)
+      return ((const uint32_t *)from)[i];
+    uint32_t v = 0;
+    for (size_t k = 0; k < 4 && i * 4 + k < bytes; k++)
+      v |= (uint32_t)(unsigned char)from[i * 4 + k] << (8 * k);
+    return v;
+  }
+  static __device__ void store(char *to, size_t i, size_t bytes, uint32_t v) {
+    if ((uintptr_t)to % 4 == 0 && i * 4 + 4 <= bytes)
+      ((uint32_t *)to)[i] = v;
+    else
+      for (size_t k = 0; k < 4 && i * 4 + k < bytes; k++)
+        to[i * 4 + k] = (char)(v >> (8 * k));
+  }
+  // Where not everybody sends to everybody: a word from each rank to each, for the slots' sake.
+  __device__ void tokens() const {
+    if (blockIdx.x == 0)
+      for (int p = threadIdx.x; p < n; p += blockDim.x) {
+        put(p, kSmallBytes / 4, 0);
+        get(p, kSmallBytes / 4);
+      }
+  }
+
+  __device__ void all_gather() const {
+    const size_t words = (call.bytes + 3) / 4;
+    char *own = call.recv + me * call.stride;
+    for (size_t i = first; i < words; i += step) {
+      const uint32_t v = load(call.send, i, call.bytes);
+      for (int d = 1; d < n; d++)
+        put((me + d) % n, i, v);
+      if (own != call.send)
+        store(own, i, call.bytes, v);
+    }
+    for (int d = 1; d < n; d++)
+      for (size_t i = first; i < words; i += step)
+        store(call.recv + (me + d) % n * call.stride, i, call.bytes, get((me + d) % n, i));
+  }
+  __device__ void all_to_all() const {
+    const size_t words = (call.bytes + 3) / 4;
+    for (int d = 0; d < n; d++) {
+      const int p = (me + d) % n;
+      for (size_t i = first; i < words; i += step) {
+        const uint32_t v = load(call.send + p * call.stride, i, call.bytes);
+        if (d)
+          put(p, i, v);
+        else
+          store(call.recv + p * call.stride, i, call.bytes, v);
+      }
+    }
+    for (int d = 1; d < n; d++)
+      for (size_t i = first; i < words; i += step)
+        store(call.recv + (me + d) % n * call.stride, i, call.bytes, get((me + d) % n, i));
+  }
+  __device__ void broadcast() const {
+    const size_t words = (call.bytes + 3) / 4;
+    for (size_t i = first; i < words; i += step) {
+      if (me != call.root) {
+        store(call.recv, i, call.bytes, get(call.root, i));
+        continue;
+      }
+      const uint32_t v = load(call.send, i, call.bytes);
+      for (int d = 1; d < n; d++)
+        put((me + d) % n, i, v);
+      if (call.recv != call.send)
+        store(call.recv, i, call.bytes, v);
+    }
+    tokens();
+  }
+};
+
 // ---- host side: state ------------------------------------------------------------------------------------
 
 struct Comm {
@@ -222,6 +367,7 @@ struct Comm {
   cudaStream_t side = nullptr; // of the pipelined placements
   cudaEvent_t last = nullptr;
   bool used = false;
+  uint32_t epoch = 0; // small collectives so far
   std::thread::id owner;
 };
 
@@ -617,6 +763,16 @@ inline int grid_size(const Comm &c, size_t bytes, int wanted) {
   return (int)std::max<size_t>(1, std::min<size_t>({useful, (size_t)wanted, (size_t)c.sms, (size_t)kMaxCtas}));
 }
 
+// Is BYTES from each rank to each a small collective? If so, CALL gets its epoch. The same on every rank.
+inline bool is_small(Comm &c, size_t bytes, Call &call) {
+  if (c.n > kSmallRanks || bytes > kSmallBytes || bytes * c.n > 8 * kSmallBytes)
+    return false;
+  c.epoch = c.epoch == UINT32_MAX ? 2 : c.epoch + 1; // 0 is the memory's first value; parity goes on
+  call.epoch = c.epoch;
+  return true;
+}
+inline int small_grid(size_t bytes) { return (int)std::max<size_t>(1, std::min<size_t>(32, (bytes / 4 + 511) / 512)); }
+
 // Calls of one communicator run in call order, also on different streams.
 inline ncclResult_t in_order(Comm &c, cudaStream_t stream, const std::function<void()> &launch) {
   DeviceGuard g(c.device);
@@ -987,6 +1143,7 @@ struct Role {
   int uses[4];  // regions that receive what it reads
   bool first;   // nothing before it in the same chain
   int parts;    // to be cut into
+  int ctas;     // that communicate beside it
 };
 
 struct Regions {
@@ -1276,6 +1433,13 @@ auto gemm_ex(const Role &role, Handle handle, Operation op_a, Operation op_b, in
   const bool known = sa && sb && sc && m > 0 && n > 0 && k > 0, plain_a = (int)op_a == 0, plain_b = (int)op_b == 0;
   const long long b_column = (plain_b ? ldb : 1) * sb, c_column = ldc * sc;
   const unsigned units = known ? (unsigned)((n + kUnit - 1) / kUnit) : 1;
+  // One wave of a persistent GEMM that found some SMs taken would become two.
+  int target = 0, device = 0, sms = 0;
+  cublasGetSmCountTarget(handle, &target);
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (role.ctas && !target && role.ctas < sms)
+    cublasSetSmCountTarget(handle, sms - role.ctas);
   launch_parts(
       role, dim3(1, units, 1), stream,
       {
@@ -1292,6 +1456,7 @@ auto gemm_ex(const Role &role, Handle handle, Operation op_a, Operation op_b, in
         if (s)
           status = s;
       });
+  cublasSetSmCountTarget(handle, target);
   return status;
 }
 
@@ -1337,6 +1502,34 @@ template <class T> struct alignas(16) Pack {
   T v[16 / sizeof(T)];
 };
 
+// Packs FIRST, FIRST + blockDim.x, ... (N of them) of all.
+template <class T, class Op, int N>
+__device__ void reduce_packs(char *const *to, int n_to, const char *const *from, int n_from, size_t first) {
+  constexpr int kPer = 16 / sizeof(T);
+  const size_t step = blockDim.x;
+  Pack<T> x[N];
+  Acc<T> acc[N][kPer];
+  for (int p = 0; p < n_from; p++) {
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      x[j] = ((const Pack<T> *)from[p])[first + j * step];
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int k = 0; k < kPer; k++)
+        acc[j][k] = p == 0 ? (Acc<T>)x[j].v[k] : Op::apply(acc[j][k], (Acc<T>)x[j].v[k]);
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++)
+#pragma unroll
+    for (int k = 0; k < kPer; k++)
+      x[j].v[k] = (T)Op::finish(acc[j][k], n_from);
+  for (int p = 0; p < n_to; p++)
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      ((Pack<T> *)to[p])[first + j * step] = x[j];
+}
+
 // OUT(i-th byte range) = OP over ranks 0..n-1 of FROM[p], in rank order: the same bits on every rank.
 // BYTES is a multiple of sizeof(T). FROM and TO are arrays of n_from and n_to addresses.
 template <class T, class Op>
@@ -1347,22 +1540,13 @@ __device__ void reduce(char *const *to, int n_to, const char *const *from, int n
   for (int p = 0; p < n_to; p++)
     bits |= (uintptr_t)to[p];
   const size_t packs = bits % 16 == 0 ? bytes / 16 : 0, count = bytes / sizeof(T);
-  constexpr int kPer = 16 / sizeof(T);
-  for (size_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    Acc<T> acc[kPer];
-    Pack<T> x = ((const Pack<T> *)from[0])[i];
-    for (int k = 0; k < kPer; k++)
-      acc[k] = (Acc<T>)x.v[k];
-    for (int p = 1; p < n_from; p++) {
-      x = ((const Pack<T> *)from[p])[i];
-      for (int k = 0; k < kPer; k++)
-        acc[k] = Op::apply(acc[k], (Acc<T>)x.v[k]);
-    }
-    for (int k = 0; k < kPer; k++)
-      x.v[k] = (T)Op::finish(acc[k], n_from);
-    for (int p = 0; p < n_to; p++)
-      ((Pack<T> *)to[p])[i] = x;
-  }
+  constexpr int kPer = 16 / sizeof(T), kFlight = sizeof(T) == 1 ? 2 : 4; // loads in flight
+  const size_t step = blockDim.x;
+  size_t i = threadIdx.x;
+  for (; i + (kFlight - 1) * step < packs; i += kFlight * step)
+    reduce_packs<T, Op, kFlight>(to, n_to, from, n_from, i);
+  for (; i < packs; i += step)
+    reduce_packs<T, Op, 1>(to, n_to, from, n_from, i);
   for (size_t i = packs * kPer + threadIdx.x; i < count; i += blockDim.x) {
     Acc<T> acc = (Acc<T>)((const T *)from[0])[i];
     for (int p = 1; p < n_from; p++)
@@ -1372,6 +1556,51 @@ __device__ void reduce(char *const *to, int n_to, const char *const *from, int n
       ((T *)to[p])[i] = x;
   }
 }
+
+// Small reductions: of word groups that hold whole elements.
+template <class T, class Op> struct SmallReduce : Small {
+  static constexpr int kBytes = sizeof(T) < 4 ? 4 : (int)sizeof(T), kWords = kBytes / 4, kElements = kBytes / (int)sizeof(T);
+  using Small::Small;
+  // Sends groups U of FROM to rank P.
+  __device__ void send(int p, const char *from, size_t u) const {
+    for (int k = 0; k < kWords; k++)
+      put(p, u * kWords + k, load(from, u * kWords + k, call.bytes));
+  }
+  // Group U of all ranks, this one's from OWN, in rank order: the same bits on every rank.
+  __device__ void receive(const char *own, char *to, size_t u) const {
+    Acc<T> acc[kElements];
+    uint32_t w[kWords];
+    T e[kElements];
+    for (int p = 0; p < n; p++) {
+      for (int k = 0; k < kWords; k++)
+        w[k] = p == me ? load(own, u * kWords + k, call.bytes) : get(p, u * kWords + k);
+      memcpy(e, w, sizeof w);
+      for (int k = 0; k < kElements; k++)
+        acc[k] = p == 0 ? (Acc<T>)e[k] : Op::apply(acc[k], (Acc<T>)e[k]);
+    }
+    for (int k = 0; k < kElements; k++)
+      e[k] = (T)Op::finish(acc[k], n);
+    memcpy(w, e, sizeof w);
+    for (int k = 0; k < kWords; k++)
+      store(to, u * kWords + k, call.bytes, w[k]);
+  }
+  __device__ void all_reduce() const {
+    const size_t groups = (call.bytes + kBytes - 1) / kBytes;
+    for (size_t u = first; u < groups; u += step)
+      for (int d = 1; d < n; d++)
+        send((me + d) % n, call.send, u);
+    for (size_t u = first; u < groups; u += step)
+      receive(call.send, call.recv, u);
+  }
+  __device__ void reduce_scatter() const {
+    const size_t groups = (call.bytes + kBytes - 1) / kBytes;
+    for (int d = 1; d < n; d++)
+      for (size_t u = first; u < groups; u += step)
+        send((me + d) % n, call.send + (me + d) % n * call.stride, u);
+    for (size_t u = first; u < groups; u += step)
+      receive(call.send + me * call.stride, call.recv, u);
+  }
+};
 
 template <class T> struct Tag { using type = T; };
 // Calls f(Tag<T>, Tag<Op>) for the run-time TYPE and OP; a static T or Op (not void) is used as it is.
