@@ -16,7 +16,7 @@ id=0
   for name in all_reduce all_gather reduce_scatter reduce broadcast gather scatter all_to_all bcast p2p; do
     id=$((id + 1))
     sed -e "s/@ID@/$id/g" -e "s/@CALL@/$name/g" -e 's/@LOC@/collectives.cu:1:1/g' -e 's/@DIRECTIVE@/test/g' \
-      -e 's/@CTAS@/32/g' -e 's/@THREADS@/512/g' -e 's/@CHUNK@/0/g' -e 's/@PLACE@/Whole/g' \
+      -e 's/@CTAS@/32/g' -e 's/@THREADS@/512/g' -e 's/@CHUNK@/0/g' -e 's/@PLACE@/Whole/g' -e 's/@PUSH@/true/g' \
       -e "s/@TYPE@/${TYPE:-void}/g" -e "s/@OP@/${OP:-void}/g" \
       "$src/templates/$name.cuh.in"
   done
