@@ -4,11 +4,19 @@
 #ifndef CUCOCC_EMULATOR_HOST_DEFINES_H
 #define CUCOCC_EMULATOR_HOST_DEFINES_H
 
+#ifdef CUCOCC_TRANSLATING /* the translator finds them by these */
+#define __global__ __attribute__((annotate("emu_global")))
+#define __device__ __attribute__((annotate("emu_device")))
+#define __constant__ __attribute__((annotate("emu_device")))
+#define __managed__ __attribute__((annotate("emu_managed")))
+#define __shared__ __attribute__((annotate("emu_shared")))
+#else
 #define __global__
 #define __device__
-#define __host__
 #define __constant__
 #define __managed__
+#endif
+#define __host__
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
