@@ -224,7 +224,7 @@ static void start(const struct cascade *c, struct cascade_item *item) {
     w->unix_started = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   struct arg_list words = {0};
   /* everything of this run may be written by a compiler or a program in it */
-  sandbox_wrap(&words, &w->words, c->o->dir, network);
+  sandbox_wrap(&words, &w->words, c->o->dir, w->dir, network);
   if (w->stage == CASCADE_BENCHMARK && w->part >= 2)
     timing_prepare(w->dir);
   struct process_spec spec = {.words = &words, .dir = w->dir, .scratch = w->dir, .timeout = timeout, .limited = true};
@@ -259,21 +259,20 @@ static enum cascade_outcome judge(const struct work *w) {
   return CASCADE_FAILED;
 }
 
-static double median(double *v, size_t n) {
-  for (size_t i = 1; i < n; i++)
-    for (size_t k = i; k > 0 && v[k] < v[k - 1]; k--) {
-      double t = v[k];
-      v[k] = v[k - 1];
-      v[k - 1] = t;
-    }
-  return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static double median_of(const double *v, size_t n) {
-  double *copy = xmalloc((n + 1) * sizeof *copy);
-  memcpy(copy, v, n * sizeof *copy);
-  double x = median(copy, n);
-  free(copy);
+double cascade_quantile(const double *v, size_t n, double q) {
+  if (n == 0)
+    return NAN;
+  double *sorted = xmalloc(n * sizeof *sorted);
+  for (size_t i = 0; i < n; i++) {
+    size_t k = i;
+    for (; k > 0 && v[i] < sorted[k - 1]; k--)
+      sorted[k] = sorted[k - 1];
+    sorted[k] = v[i];
+  }
+  double at = q * (double)(n - 1);
+  size_t low = (size_t)at;
+  double x = low + 1 < n ? sorted[low] + (at - (double)low) * (sorted[low + 1] - sorted[low]) : sorted[n - 1];
+  free(sorted);
   return x;
 }
 
@@ -303,8 +302,8 @@ static void advance(const struct cascade *c, struct cascade_item *item) {
   if (++w->part < parts)
     return;
   if (w->stage == CASCADE_BENCHMARK) {
-    item->original_milliseconds = median_of(item->timings[0].v, item->timings[0].n);
-    item->milliseconds = median_of(item->timings[1].v, item->timings[1].n);
+    item->original_milliseconds = cascade_quantile(item->timings[0].v, item->timings[0].n, 0.5);
+    item->milliseconds = cascade_quantile(item->timings[1].v, item->timings[1].n, 0.5);
   }
   report(c, item, CASCADE_OK, w->process.output.s ? w->process.output.s : "");
   w->part = 0;

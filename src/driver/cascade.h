@@ -68,6 +68,8 @@ struct cascade_hooks {
  * that was running. */
 void cascade_run(const struct cascade_options *o, const struct cascade_hooks *hooks,
                  struct cascade_item *items, size_t n);
+/* The value below which the share Q of the N values is, between neighbours in proportion; NAN if N is 0. */
+double cascade_quantile(const double *v, size_t n, double q);
 /* Frees what belongs to ITEM. */
 void cascade_item_free(struct cascade_item *item);
 

@@ -81,11 +81,12 @@ static bool record_candidates(struct evolve *e, int first, size_t n) {
   return ok;
 }
 
-/* Scores of the cascade: measured, or nothing but a verdict. */
+/* The score of what was measured: in the time of the original, so that a machine that becomes slower or faster
+ * meanwhile does not matter. */
 static void tell_measured(struct evolve *e, int serial) {
   const struct trial *t = evolve_trial(e, serial);
-  bool good = t->verified && isfinite(t->milliseconds) && plausible(t);
-  evo_tell(e->search, serial, good ? t->milliseconds : NAN);
+  bool good = t->verified && isfinite(t->milliseconds) && t->original_milliseconds > 0 && plausible(t);
+  evo_tell(e->search, serial, good ? t->milliseconds / t->original_milliseconds * original_score(e) : NAN);
 }
 
 /* Tries SERIALS; what fails is no candidate any more. */
@@ -105,7 +106,8 @@ static double best_verified(const struct evolve *e, int *serial) {
   int at = SERIAL_HOST;
   for (size_t i = 0; i < e->trials.n; i++) {
     const struct evo_candidate *c = candidate(e, (int)i);
-    if (!e->trials.v[i].verified || e->trials.v[i].repaired || c->state != EVO_SCORED || !(c->score < best))
+    if (!e->trials.v[i].verified || e->trials.v[i].repaired || c->state != EVO_SCORED || !(c->score < best) ||
+        (e->measured && !e->trials.v[i].separate)) /* no gain inside the noise */
       continue;
     best = c->score;
     at = (int)i;
@@ -167,9 +169,11 @@ static void try_generation(struct evolve *e, int first, size_t n) {
   try_predicted(e, serials, count);
 }
 
-/* When nothing at all can be verified, it makes no sense to go on compiling. */
+/* When nothing at all can be verified, it makes no sense to go on compiling; nor to wait for times that never come. */
 static void look_at_fast_path(struct evolve *e) {
   const struct trial *t = evolve_trial(e, SERIAL_FAST_PATH);
+  if (e->measured && t->tried && !isfinite(t->milliseconds))
+    evolve_predict_instead(e, t->diagnostics ? t->diagnostics : "it was not verified");
   if (t->outcome[CASCADE_VERIFY] == CASCADE_UNAVAILABLE) {
     e->verifier_missing = true;
     const char *text = t->diagnostics ? t->diagnostics : "";
@@ -271,8 +275,15 @@ static void search(struct evolve *e) {
   }
 }
 
-/* The best must have been tried: until it has, or nothing is left. */
+/* The best must have been tried: until it has, or nothing is left. What was timed is verified once more. */
 static void settle(struct evolve *e) {
+  for (int i = 0; i < MOST_LAST && e->measured; i++) {
+    int best;
+    best_verified(e, &best);
+    if (best == SERIAL_HOST || evolve_verify_again(e, best))
+      break;
+    evo_reject(e->search, best);
+  }
   for (int i = 0; i < MOST_LAST && !e->measured && !e->verifier_missing && !evolve_stop_reason(e); i++) {
     int serial;
     if (promising(e, &serial, 1) == 0)

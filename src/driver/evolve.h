@@ -21,7 +21,8 @@ struct trial {
   char *code, *diagnostics;       /* NULL until lowered; NULL without a failure */
   char hash[EVO_HASH];
   struct dir_directive *directives; /* one per region, NULL until lowered */
-  double milliseconds, original_milliseconds; /* NAN without a benchmark */
+  double milliseconds, original_milliseconds; /* medians; NAN without a benchmark */
+  bool separate;                  /* the times of the two do not overlap where most of them are */
 };
 
 struct generation_mark {
@@ -75,8 +76,13 @@ void evolve_tear_down(struct evolve *e);
 /* Which of the two standard programs the verifier, compiler and launcher are asked about, and how. */
 enum driver_status evolve_set_up_cascade(struct evolve *e, volatile sig_atomic_t *stop);
 
+/* Times are predicted after all: no program could be timed. */
+void evolve_predict_instead(struct evolve *e, const char *why);
+
 /* evolve_trial.c. Takes candidates through the cascade, except for what the database knows already. */
 void evolve_try(struct evolve *e, const int *serials, size_t n);
+/* Verifies a candidate once more, after it was timed. */
+bool evolve_verify_again(struct evolve *e, int serial);
 struct trial *evolve_trial(struct evolve *e, int serial);
 /* A reason to stop now, or NULL. */
 const char *evolve_stop_reason(const struct evolve *e);

@@ -138,12 +138,12 @@ static enum driver_status apply_settings(struct evolve *e, const char *text) {
   char *machine = json_dumps(json_object_get(root, "machine"), 0);
   enum driver_status status = machine ? read_machine(e, machine) : DRIVER_ENVIRONMENT;
   bool measured = json_is_true(json_object_get(root, "measured"));
-  if (status == DRIVER_OK && measured != e->measured) {
+  if (status == DRIVER_OK && measured && !e->measured) {
     diag_report(e->diag, DIAG_usage, NULL,
-                measured ? "the search measured times on a GPU; it cannot go on without '--launcher' and one"
-                         : "the search predicted times; it cannot go on with measured ones, leave '--launcher' out");
+                "the search measured times on a GPU; it cannot go on without '--launcher' and one");
     status = DRIVER_USAGE;
   }
+  e->measured &= measured;
   free(machine);
   json_decref(root);
   return status;
@@ -237,6 +237,16 @@ static enum driver_status begin_run(struct evolve *e) {
   e->run = evo_db_begin_run(e->db, &r);
   free(hash), free(settings), free(machine), free(environment), free(assumptions);
   return e->run > 0 ? DRIVER_OK : database_error(e, evo_db_error(e->db));
+}
+
+void evolve_predict_instead(struct evolve *e, const char *why) {
+  e->measured = false;
+  e->cascade.timed_original = NULL;
+  char *settings = settings_json(e);
+  evo_db_change_settings(e->db, e->run, settings);
+  free(settings);
+  progress_line("cucocc: the fast path's program cannot be timed, so times are predicted: %.*s",
+                (int)strcspn(why, "\n"), why);
 }
 
 /* ---- tools --------------------------------------------------------------------------------------- */

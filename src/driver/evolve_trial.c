@@ -147,8 +147,14 @@ static bool remembered(struct evolve *e, int serial, struct trial *t, struct cas
         keep_diagnostics(t, diagnostics);
       item->compiled |= s == CASCADE_COMPILE && was == CASCADE_OK;
       item->verified |= s == CASCADE_VERIFY && was == CASCADE_OK;
-      if (s == CASCADE_BENCHMARK && was == CASCADE_OK)
+      if (s == CASCADE_BENCHMARK && was == CASCADE_OK) {
+        evo_db_read_timings(e->db, e->run, serial, "original", &item->timings[0].v, &item->timings[0].n,
+                            &item->timings[0].cap);
+        evo_db_read_timings(e->db, e->run, serial, "candidate", &item->timings[1].v, &item->timings[1].n,
+                            &item->timings[1].cap);
+        item->original_milliseconds = cascade_quantile(item->timings[0].v, item->timings[0].n, 0.5);
         item->milliseconds = value;
+      }
     }
     free(outcome);
     free(diagnostics);
@@ -248,6 +254,8 @@ static void conclude(struct evolve *e, int serial, const struct cascade_item *it
              item->outcome[CASCADE_COMPILE] == CASCADE_TIMEOUT || item->outcome[CASCADE_VERIFY] != CASCADE_NOT_RUN;
   t->milliseconds = item->milliseconds;
   t->original_milliseconds = item->original_milliseconds;
+  t->separate = cascade_quantile(item->timings[1].v, item->timings[1].n, 0.75) <
+                cascade_quantile(item->timings[0].v, item->timings[0].n, 0.25);
   e->verified += t->verified;
   if (t->verified && !e->measured)
     t->outcome[CASCADE_BENCHMARK] = CASCADE_NOT_RUN;
@@ -277,6 +285,7 @@ void evolve_try(struct evolve *e, const int *serials, size_t n) {
     *item = (struct cascade_item){.serial = serials[i], .milliseconds = NAN, .original_milliseconds = NAN};
     if (remembered(e, serials[i], t, item)) {
       conclude(e, serials[i], item);
+      cascade_item_free(item);
       continue;
     }
     item->code = xstrdup(t->code);
@@ -297,4 +306,20 @@ void evolve_try(struct evolve *e, const int *serials, size_t n) {
     cascade_item_free(&items[i]);
   }
   free(items);
+}
+
+bool evolve_verify_again(struct evolve *e, int serial) {
+  struct trial *t = evolve_trial(e, serial);
+  struct cascade_item item = {.serial = serial, .code = xstrdup(t->code ? t->code : ""), .compiled = true};
+  struct cascade_hooks hooks = {.ctx = e, .step = on_step, .tick = on_tick};
+  enum cascade_outcome benchmark = t->outcome[CASCADE_BENCHMARK];
+  cascade_run(&e->cascade, &hooks, &item, 1);
+  t = evolve_trial(e, serial);
+  t->outcome[CASCADE_BENCHMARK] = benchmark;
+  bool verified = item.outcome[CASCADE_VERIFY] == CASCADE_OK;
+  /* an interruption is no refutation: it was verified before */
+  if (item.outcome[CASCADE_VERIFY] != CASCADE_NOT_RUN)
+    t->verified = verified;
+  cascade_item_free(&item);
+  return t->verified;
 }

@@ -13,13 +13,12 @@ static void add_all(struct arg_list *out, const char *const *words, size_t n) {
     add_all(out, words_, sizeof words_ / sizeof *words_);                                          \
   } while (0)
 
-static void prefix(struct arg_list *out, const char *dir, bool network) {
+static void prefix(struct arg_list *out, const char *dir, const char *start, bool network) {
   ADD(out, "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-uts", "--ro-bind", "/", "/",
       "--dev-bind", "/dev", "/dev", "--proc", "/proc");
   if (!network)
     ADD(out, "--unshare-net");
-  if (dir)
-    ADD(out, "--bind", dir, dir, "--chdir", dir);
+  ADD(out, "--bind", dir, dir, "--chdir", start);
 }
 
 bool sandbox_available(void) {
@@ -31,7 +30,7 @@ bool sandbox_available(void) {
   if (wish && strcmp(wish, "none") == 0)
     return false;
   struct arg_list words = {0};
-  prefix(&words, "/tmp", false);
+  prefix(&words, "/tmp", "/tmp", false);
   args_add(&words, "true");
   struct process p;
   known = process_complete(&p, &(struct process_spec){.words = &words, .timeout = 10}) && p.status == 0;
@@ -40,8 +39,9 @@ bool sandbox_available(void) {
   return known;
 }
 
-void sandbox_wrap(struct arg_list *out, const struct arg_list *words, const char *dir, bool network) {
+void sandbox_wrap(struct arg_list *out, const struct arg_list *words, const char *dir, const char *start,
+                  bool network) {
   if (sandbox_available())
-    prefix(out, dir, network);
+    prefix(out, dir, start, network);
   args_append(out, words);
 }

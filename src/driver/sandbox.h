@@ -8,8 +8,9 @@
 
 /* Does bubblewrap work on this machine? Asked once. CUCOCC_SANDBOX=none in the environment says no. */
 bool sandbox_available(void);
-/* WORDS, to be run with everything read-only but DIR, which is where it starts; with NETWORK or without; in
- * a process namespace that ends with it. Without bubblewrap OUT is a copy. */
-void sandbox_wrap(struct arg_list *out, const struct arg_list *words, const char *dir, bool network);
+/* WORDS, to be run with everything read-only but DIR and what is below; it starts in START; with NETWORK or
+ * without; in a process namespace that ends with it. Without bubblewrap OUT is a copy. */
+void sandbox_wrap(struct arg_list *out, const struct arg_list *words, const char *dir, const char *start,
+                  bool network);
 
 #endif

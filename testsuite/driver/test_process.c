@@ -135,7 +135,7 @@ static void sandboxed(void **state) {
   assert_int_equal(mkdir(dir, 0700), 0);
   struct arg_list inner = {0}, words = {0};
   shell(&inner, script);
-  sandbox_wrap(&words, &inner, dir, false);
+  sandbox_wrap(&words, &inner, dir, dir, false);
   struct process p;
   assert_true(process_complete(&p, &(struct process_spec){.words = &words, .dir = dir, .timeout = 20, .limited = true}));
   assert_int_equal(p.status, 0);

@@ -266,6 +266,10 @@ int64_t evo_db_resume_run(struct evo_db *db, const char *program, char **setting
   return ok ? found : -1;
 }
 
+bool evo_db_change_settings(struct evo_db *db, int64_t id, const char *settings) {
+  return run(db, "UPDATE runs SET settings = ? WHERE id = ?", "sl", settings, id);
+}
+
 bool evo_db_end_run(struct evo_db *db, int64_t id, const char *status, int result, const char *note) {
   return run(db, "UPDATE runs SET status = ?, result = ?, note = ?, owner = NULL WHERE id = ?", "sisl",
              status, result, note, id);
@@ -375,6 +379,18 @@ int evo_db_find_evaluation(struct evo_db *db, int64_t id, int serial, const char
   }
   sqlite3_finalize(st);
   return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : -1;
+}
+
+bool evo_db_read_timings(struct evo_db *db, int64_t id, int serial, const char *program, double **v,
+                         size_t *n, size_t *cap) {
+  sqlite3_stmt *st = query(db,
+                           "SELECT milliseconds FROM timings WHERE program = ? AND evaluation = (SELECT max(id) FROM "
+                           "evaluations WHERE run = ? AND serial = ? AND stage = 'benchmark') ORDER BY repetition",
+                           "sli", program, id, serial);
+  while (st && sqlite3_step(st) == SQLITE_ROW)
+    *(double *)vec_grow((void **)v, n, cap, sizeof **v) = sqlite3_column_double(st, 0);
+  sqlite3_finalize(st);
+  return st != NULL;
 }
 
 /* ---- hash ---------------------------------------------------------------------------------------- */

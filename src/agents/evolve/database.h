@@ -26,6 +26,8 @@ int64_t evo_db_begin_run(struct evo_db *db, const struct evo_db_run *run);
 /* The last run on the program that no living process works on, now owned by this one: its number, with its
  * settings (free() it); 0 if there is none; -1 on errors. A run that came to its end counts too. */
 int64_t evo_db_resume_run(struct evo_db *db, const char *program, char **settings);
+/* Other settings from now on. */
+bool evo_db_change_settings(struct evo_db *db, int64_t run, const char *settings);
 /* STATUS: finished, interrupted. RESULT is a serial or -1. */
 bool evo_db_end_run(struct evo_db *db, int64_t run, const char *status, int result, const char *note);
 
@@ -64,6 +66,10 @@ bool evo_db_timing(struct evo_db *db, int64_t evaluation, const char *program, i
 /* The last evaluation of a stage: 1 with OUTCOME and DIAGNOSTICS (free() both) and VALUE; 0 if none; -1. */
 int evo_db_find_evaluation(struct evo_db *db, int64_t run, int serial, const char *stage,
                            char **outcome, char **diagnostics, double *value);
+
+/* Appends the repetitions of PROGRAM in the last benchmark of a candidate to the growable array *V (see vec_grow). */
+bool evo_db_read_timings(struct evo_db *db, int64_t run, int serial, const char *program, double **v,
+                         size_t *n, size_t *cap);
 
 /* A fingerprint of N bytes as 32 hexadecimal digits; not for adversaries. */
 enum { EVO_HASH = 33 };
