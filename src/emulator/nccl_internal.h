@@ -68,7 +68,8 @@ const char *kind_name(Kind kind);
 struct ncclComm {
   std::shared_ptr<emu_nccl::Clique> clique;
   int rank, device, process;
-  uint64_t started = 0; // collectives whose operation has started
+  uint64_t started = 0;  // collectives whose operation has started
+  uint64_t meetings = 0; // of all ranks, for splits, windows and device communicators
   bool aborted = false;
   std::string last_error;
 };
