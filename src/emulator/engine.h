@@ -105,6 +105,8 @@ bool perturbed();
 
 /* Ends the program's current process as exit(STATUS) would. Does not return. */
 [[noreturn]] void process_exit(int status);
+/* The same for all processes (MPI_Abort). Does not return. */
+[[noreturn]] void abort_all(int status);
 
 /* ---- clocks
  * ---------------------------------------------------------------------------------------- */

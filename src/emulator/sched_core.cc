@@ -384,6 +384,15 @@ void process_exit(int status) {
   abort(); // an actor that has ended is never resumed
 }
 
+void abort_all(int status) {
+  for (auto &p : sched->processes)
+    if (!p->ended && p.get() != sched->current->process) {
+      p->status = status;
+      drop(p.get());
+    }
+  process_exit(status);
+}
+
 int run_processes(const RunOptions &options, const std::function<int(int process)> &main,
                   std::vector<int> *status) {
   auto *mine = new Scheduler; // stays: actors that never ended keep their stacks

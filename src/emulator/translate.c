@@ -193,13 +193,16 @@ static int write_all(struct job *j, struct emu_translated *out) {
       return 3;
     VEC_PUSH(&out->files) = xstrdup(f->path);
   }
+  char *mpi = xasprintf("%s/mpi.h", j->o->include_dir);
   VEC_EACH(&j->others, path) {
     struct strbuf text = {0};
+    out->uses_mpi |= !strcmp(*path, mpi);
     io_read_file(*path, &text);
     digest_add(out->digest, *path, strlen(*path));
     digest_add(out->digest, text.s ? text.s : "", text.n);
     sb_free(&text);
   }
+  free(mpi);
   out->path = xasprintf("%s/%s", j->o->out_dir, j->files.v[0].target);
   return 0;
 }

@@ -22,6 +22,7 @@ struct emu_translate_options {
 struct emu_translated {
   char *path;           /* the rewritten program, in out_dir; owned */
   VEC(char *) files;   /* the files that it was made of, the input first; owned */
+  bool uses_mpi;       /* one process for each rank */
   uint64_t digest[2];  /* of the result and of every header that it includes, but the system's */
 };
 
