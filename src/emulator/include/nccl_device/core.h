@@ -157,7 +157,6 @@ typedef struct ncclCommProperties ncclCommProperties_t;
 #endif
 
 extern "C" {
-ncclResult_t ncclDevCommCreate(ncclComm_t, const ncclDevCommRequirements_t *, ncclDevComm_t *out);
 ncclResult_t ncclDevCommDestroy(ncclComm_t, const ncclDevComm_t *);
 ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t, int nBarriers, ncclLsaBarrierHandle_t *out,
                                              ncclDevResourceRequirements_t *outReq);
@@ -172,6 +171,45 @@ ncclResult_t ncclCommQueryProperties(ncclComm_t, ncclCommProperties_t *);
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t, size_t offset, int lsaRank, void **out);
 ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t, size_t offset, int peer, void **out);
 #endif
+}
+namespace emu_nccl {
+/* ncclDevCommRequirements without the differences between versions. */
+struct Requirements {
+  ncclDevResourceRequirements_t *resources;
+  bool multimem, gin;
+  int lsa_barriers, rail_barriers, world_barriers, contexts, signals, counters;
+};
+ncclResult_t dev_comm_create(ncclComm_t, const Requirements *, ncclDevComm_t *out);
+} // namespace emu_nccl
+/* Inlined, because the requirements' layout depends on the version that the program asks for. */
+EMU_NCCL_INLINE ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t *r,
+                                               ncclDevComm_t *out) {
+  if (!r)
+    return ncclInvalidArgument;
+#if CUCOCC_EMU_NCCL >= 22902
+  if (r->size != sizeof *r || r->magic != EMU_NCCL_MAGIC)
+    return ncclInvalidArgument;
+#endif
+  emu_nccl::Requirements q{};
+  q.resources = r->resourceRequirementsList;
+  q.multimem = r->lsaMultimem;
+  q.lsa_barriers = r->lsaBarrierCount > r->barrierCount ? r->lsaBarrierCount : r->barrierCount;
+  q.rail_barriers =
+      r->railGinBarrierCount > r->barrierCount ? r->railGinBarrierCount : r->barrierCount;
+  q.signals = r->ginSignalCount;
+  q.counters = r->ginCounterCount;
+  q.contexts = r->ginContextCount;
+#if CUCOCC_EMU_NCCL >= 23003
+  q.world_barriers = r->worldGinBarrierCount;
+#endif
+#if CUCOCC_EMU_NCCL >= 22907
+  q.gin = r->ginForceEnable || r->ginConnectionType != NCCL_GIN_CONNECTION_NONE;
+  if (!q.gin && (q.signals || q.counters || q.world_barriers || r->railGinBarrierCount))
+    return ncclInvalidArgument;
+#else
+  q.gin = r->ginForceEnable || q.signals || q.counters;
+#endif
+  return emu_nccl::dev_comm_create(comm, &q, out);
 }
 /* Overloaded for communicators and device communicators, hence not under their C names. */
 ncclTeam ncclTeamWorld(ncclComm_t);
