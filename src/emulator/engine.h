@@ -348,10 +348,11 @@ struct RunOptions {
   uint64_t seed = 1;
   unsigned schedule = 0;        // 0: plain, others perturbed
   unsigned resident_blocks = 0; // of each device; 0: 132 times a launch's max_blocks_per_sm
+  std::function<void(int process)> exiting; // called as the process's last act: its atexit()
 };
 /* Runs MAIN as the first host thread of each process until all processes have ended or there is a
- * deadlock, which is reported as a finding. Returns the largest exit status, 70 after a deadlock;
- * STATUS, when not NULL, gets each process's. */
+ * deadlock, which is reported as a finding unless a process has failed before. Returns the largest
+ * exit status, 70 after a deadlock; STATUS, when not NULL, gets each process's. */
 int run_processes(const RunOptions &options, const std::function<int(int process)> &main,
                   std::vector<int> *status = nullptr);
 /* A further host thread of the running process; it knows what its maker has done. Threads that are

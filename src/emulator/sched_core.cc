@@ -26,6 +26,8 @@ struct ExceptionState { // what __cxa_get_globals() points at
 
 const unsigned quiet_rounds = 256; // of polls by everybody without a change: a deadlock
 const unsigned plain_reads = 4096; // in a row: a loop that spins on plain loads
+const unsigned atomics = 32;       // in a row: a loop that spins on several places
+const unsigned quantum = 1 << 16;  // accesses without a switch
 
 void enter(Actor *a) {
   sched->current = a;
@@ -39,7 +41,7 @@ void resume(Actor *a) {
   const ExceptionState mine = *e;
   e->caught = a->exceptions.caught;
   e->uncaught = a->exceptions.uncaught;
-  a->reads = 0;
+  a->accesses = a->reads = a->atomics = 0;
   enter(a);
   a->fiber = std::move(a->fiber).resume();
   a->exceptions.caught = e->caught;
@@ -151,6 +153,17 @@ bool all_ended() {
   return true;
 }
 
+/* Nobody can go on before the next alarm: its time comes. */
+bool ring() {
+  auto &a = sched->alarms;
+  if (a.empty())
+    return false;
+  sched->ticks = std::max(sched->ticks, *a.begin());
+  a.erase(a.begin());
+  sched->changes++;
+  return true;
+}
+
 /* False: a deadlock. */
 bool loop() {
   unsigned quiet = 0;
@@ -177,10 +190,15 @@ bool loop() {
     }
     if (seen != sched->changes || laters_step(true))
       continue;
+    if (!sched->alarms.empty() && *sched->alarms.begin() <= sched->ticks && ring())
+      continue;
     if (check_conditions() || streams_step() || grids_step())
       continue;
-    if (sched->polling.empty() || ++quiet > quiet_rounds)
-      return false;
+    if (sched->polling.empty() || ++quiet > quiet_rounds) {
+      if (!ring())
+        return false;
+      quiet = 0;
+    }
     release_polling();
   }
   return true;
@@ -189,6 +207,8 @@ bool loop() {
 } // namespace
 
 void sched_make_ready(Actor *a) {
+  if (a->process && a->process->ended)
+    return;
   a->state = State::READY;
   sched->ready.push_back(a);
 }
@@ -279,6 +299,22 @@ void maybe_switch() {
     sched_suspend(State::READY);
 }
 
+bool sched_wait_until(const std::function<bool()> &ready, uint64_t until,
+                      const WaitReason &reason) {
+  bool good = ready();
+  if (good || until <= sched->ticks)
+    return good;
+  sched->alarms.insert(until);
+  bool rung = false; // the loop takes an alarm out when it rings
+  wait_until([&] { return (good = ready()) || (rung = until <= sched->ticks); }, reason);
+  if (!rung) {
+    const auto it = sched->alarms.find(until);
+    if (it != sched->alarms.end())
+      sched->alarms.erase(it);
+  }
+  return good;
+}
+
 uint64_t now_ns() { return sched->ticks; }
 bool perturbed() { return sched->options.schedule != 0; }
 uint64_t choose(uint64_t limit) { return perturbed() && limit > 1 ? sched->random() % limit : 0; }
@@ -288,25 +324,24 @@ void sched_access(bool atomic_or_volatile, bool write, uintptr_t address, Site s
     return;
   Actor *a = sched->current;
   sched->ticks++;
-  if (write) {
+  if (write && !atomic_or_volatile) {
     a->reads = 0;
-    if (!atomic_or_volatile)
-      sched->changes++;
+    sched->changes++;
   } else {
     a->reads++;
   }
   if (a->inline_agent)
     return;
   if (atomic_or_volatile) {
-    const bool again = !write && a->last_address == address;
+    const bool again = a->last_address == address;
     a->last_address = address;
-    if (again)
+    if (again || ++a->atomics >= atomics)
       poll(site, "memory");
     else if (perturbed() && choose(8) == 0)
       sched_suspend(State::READY);
   } else if (a->reads >= plain_reads) {
     poll(site, "memory");
-  } else if (perturbed() && choose(64) == 0) {
+  } else if (++a->accesses >= quantum || (perturbed() && choose(64) == 0)) {
     sched_suspend(State::READY);
   }
 }
@@ -376,6 +411,10 @@ void host_thread_exit(void *result) {
 }
 
 void process_exit(int status) {
+  if (sched->current->inline_agent)
+    unsupported("exit() in a host function of a stream", 0);
+  if (sched->options.exiting)
+    sched->options.exiting(sched->current->process->index);
   fflush(nullptr);
   Process *p = sched->current->process;
   p->status = status;
@@ -408,7 +447,10 @@ int run_processes(const RunOptions &options, const std::function<int(int process
     make_host(p, Clock(), 0, [main, i]() -> void * { process_exit(main(i)); });
   }
   const bool good = loop();
-  if (!good)
+  bool failed = false; // then the others may well wait for it
+  for (auto &p : mine->processes)
+    failed |= p->ended && p->status != 0;
+  if (!good && !failed)
     report_deadlock();
   int most = good ? 0 : 70;
   if (status)

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <set>
 #include <unordered_map>
 
 namespace emu {
@@ -49,8 +50,8 @@ struct Actor {
   std::function<bool()> ready; // WAITING on a condition; empty: until woken
   WaitReason reason;
   std::function<void()> body;
-  unsigned reads = 0; // since its last switch or write
-  uintptr_t last_address = 0;
+  unsigned accesses = 0, reads = 0, atomics = 0; // since its last switch; READS: since a write too
+  uintptr_t last_address = 0;                    // of an atomic or volatile access
   std::unordered_map<const void *, std::shared_ptr<void>> local;
   struct {
     void *caught = nullptr;
@@ -136,10 +137,10 @@ struct Scheduler {
   std::vector<Actor *> polling, conditions;
   std::vector<Grid *> grids;
   std::vector<Later> laters;
+  std::multiset<uint64_t> alarms; // virtual times at which somebody wants to look again
   Actor *current = nullptr;
   boost::context::fiber loop;
   uint64_t changes = 0, steps = 0, ticks = 0, operations = 0, checked = ~(uint64_t)0;
-  unsigned threads = 0; // that have a stack
   void (*hook)(void *) = nullptr;
 };
 extern Scheduler *sched;
@@ -148,6 +149,8 @@ void sched_make_ready(Actor *a);
 /* The running actor gives up the processor in STATE. */
 void sched_suspend(State state);
 void sched_spawn(Actor *a, std::function<void()> body);
+/* Waits until READY or the virtual time UNTIL; READY's last answer. */
+bool sched_wait_until(const std::function<bool()> &ready, uint64_t until, const WaitReason &reason);
 /* BODY as A, inside the scheduler or another actor. */
 void sched_inline(Actor *a, const std::function<void()> &body);
 /* Starts and ends what can be started and ended; true when there was something. */

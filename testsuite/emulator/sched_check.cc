@@ -2,8 +2,14 @@
 /* Checks of the scheduler with a memory half that records nothing; prints TAP. */
 #include "emulator/engine_internal.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <pthread.h>
+#include <shared_mutex>
+#include <thread>
 
 /* Actors that never ended keep what is on their stacks; the run ends by _exit() in the program. */
 extern "C" const char *__asan_default_options() {
@@ -80,6 +86,121 @@ static std::string trace(unsigned schedule, uint64_t seed) {
   return t;
 }
 
+/* A bounded queue with two producers and two consumers. */
+static int threads_sum() {
+  std::mutex m;
+  std::condition_variable full, empty;
+  std::vector<int> queue;
+  int sum = 0;
+  std::vector<std::thread> all;
+  for (int p = 0; p < 2; p++)
+    all.emplace_back([&, p] {
+      for (int i = 0; i < 50; i++) {
+        std::unique_lock<std::mutex> l(m);
+        full.wait(l, [&] { return queue.size() < 3; });
+        queue.push_back(p * 100 + i);
+        empty.notify_one();
+      }
+    });
+  for (int c = 0; c < 2; c++)
+    all.emplace_back([&] {
+      for (int i = 0; i < 50; i++) {
+        std::unique_lock<std::mutex> l(m);
+        empty.wait(l, [&] { return !queue.empty(); });
+        sum += queue.back();
+        queue.pop_back();
+        full.notify_one();
+      }
+    });
+  for (auto &t : all)
+    t.join();
+  return sum;
+}
+
+static void threads() {
+  RunOptions plain;
+  for (unsigned k = 0; k < 4; k++) {
+    RunOptions o;
+    o.schedule = k;
+    int sum = 0;
+    const int status = run(o, [&](int) { return sum = threads_sum(), 5; });
+    ok(sum == 2 * 1225 + 5000 && status == 5 && found.empty(),
+       "threads with a mutex and conditions");
+  }
+  int status = run(plain, [](int) {
+    std::mutex a, b;
+    std::thread t([&] {
+      std::lock_guard<std::mutex> l(b);
+      std::this_thread::sleep_for(std::chrono::seconds(1000));
+      a.lock();
+    });
+    std::lock_guard<std::mutex> l(a);
+    std::this_thread::sleep_for(std::chrono::seconds(2000));
+    b.lock();
+    return 0;
+  });
+  ok(status == 70 && found.size() == 1 && found[0].second.find("mutex") != std::string::npos,
+     "two mutexes in opposite order; sleeping takes no real time");
+  bool timeout = false, meanwhile = false;
+  int once = 0, serial = 0, readers = 0, most = 0;
+  run(plain, [&](int) {
+    std::mutex m;
+    std::condition_variable c;
+    std::unique_lock<std::mutex> l(m);
+    std::thread t([&] {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      std::lock_guard<std::mutex> g(m);
+      meanwhile = true;
+    });
+    timeout = c.wait_for(l, std::chrono::seconds(60)) == std::cv_status::timeout;
+    l.unlock();
+    t.join();
+    static pthread_once_t control = PTHREAD_ONCE_INIT;
+    static int *counter;
+    counter = &once;
+    pthread_barrier_t b;
+    pthread_barrier_init(&b, nullptr, 3);
+    std::shared_mutex rw;
+    std::vector<std::thread> all;
+    for (int i = 0; i < 3; i++)
+      all.emplace_back([&] {
+        pthread_once(&control, [] { ++*counter; });
+        for (int k = 0; k < 4; k++)
+          serial += pthread_barrier_wait(&b) == PTHREAD_BARRIER_SERIAL_THREAD;
+        std::shared_lock<std::shared_mutex> s(rw);
+        most = std::max(most, ++readers);
+        std::this_thread::yield();
+        readers--;
+      });
+    for (auto &x : all)
+      x.join();
+    return 0;
+  });
+  ok(timeout && meanwhile, "a wait with a time limit lets others run");
+  ok(once == 1 && serial == 4, "once and barriers of threads");
+  ok(most > 1 && readers == 0, "readers share a lock");
+  bool after = false;
+  int last = -1;
+  RunOptions o;
+  o.exiting = [&](int p) { last = p; };
+  status = run(o, [&](int) {
+    std::thread t([] { exit(0x107); });
+    t.join();
+    after = true;
+    return 0;
+  });
+  ok(status == 7 && !after && last == 0, "exit() in a thread ends its process");
+  RunOptions two;
+  two.processes = 2;
+  status = run(two, [&](int rank) {
+    if (rank == 0)
+      return 6;
+    wait_until([] { return false; }, {"waits for rank 0", 0});
+    return 0;
+  });
+  ok(status == 70 && found.empty(), "who waits for a failed process is no deadlock of its own");
+}
+
 int main() {
   RunOptions plain;
   std::vector<int> order;
@@ -109,18 +230,20 @@ int main() {
                   kernel(8, 64,
                          [&, shared] {
                            const Identity me = self();
+                           int *mine = &(*shared)[me.block * 64];
                            for (int i = 1; i < 5; i++) {
-                             (*shared)[me.block * 64 + me.thread] = i;
-                             sync_block(0);
-                             bad += (*shared)[me.block * 64 + (me.thread + 17) % 64] != i;
-                             sync_block(0);
-                             if (me.thread == 63 && i == 2)
+                             if (me.thread == 63 && i == 3)
                                return; // the others' barriers go on without it
+                             mine[me.thread] = i;
+                             sync_block(0);
+                             const unsigned other = (me.thread + 17) % 64;
+                             bad += mine[other] != (other == 63 && i > 2 ? -2 : i);
+                             sync_block(0);
+                             mine[me.thread] = -i;
                              sync_warp(0xffffffffu, 0);
-                             if (i == 2)
-                               (*shared)[me.block * 64 + 63] = 3;
-                             else if (i == 3)
-                               (*shared)[me.block * 64 + 63] = 4;
+                             const unsigned lane = (me.thread & 32) + (me.thread + 5) % 32;
+                             bad += mine[lane] != -(lane == 63 && i > 2 ? 2 : i);
+                             sync_warp(0xffffffffu, 0);
                            }
                            sum++;
                          }),
@@ -128,7 +251,7 @@ int main() {
     device_synchronize(0);
     return 0;
   });
-  ok(bad <= 16 && sum == 8 * 63, "barriers of blocks and warps, with threads that return early");
+  ok(bad == 0 && sum == 8 * 63, "barriers of blocks and warps, with threads that return early");
   ok(meetings >= 8 * 8, "the memory half hears of every barrier");
 
   RunOptions few;
@@ -193,6 +316,7 @@ int main() {
   ok(trace(0, 1) == trace(0, 2), "the plain schedule does not depend on the seed");
   ok(trace(5, 1) == trace(5, 1), "a schedule and its seed replay");
   ok(trace(5, 1) != trace(6, 1) && trace(5, 1) != trace(5, 2), "schedules and seeds differ");
+  threads();
   printf("1..%d\n", count);
   return failed != 0;
 }
