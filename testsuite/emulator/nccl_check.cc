@@ -403,6 +403,33 @@ int main() {
   run("GIN: another signal", "deadlock", put(WRONG_SIGNAL));
   run("GIN: a signal that is not there", "signal-index|deadlock", put(NO_SUCH_SIGNAL));
   run("GIN: landing overwritten before it was read", "race", put(REUSED));
+  auto two = [](uint64_t least) {
+    return [=] {
+      World w;
+      w.launch(1, [=](ncclDevComm dc, ncclWindow_t a) {
+        ncclCoopCta cta;
+        ncclGin gin{dc, 0};
+        const ncclTeam world = ncclTeamWorld(dc);
+        int *data = (int *)ncclGetLocalPointer(a, 0);
+        world_barrier(gin, 0);
+        st(data + threadIdx.x, dc.rank + 1);
+        cta.sync();
+        if (threadIdx.x == 0) {
+          gin.put(world, next(dc), a, 4 * THREADS, a, 0, 64, ncclGin_SignalInc{0});
+          gin.put(world, next(dc), a, 4 * THREADS + 64, a, 64, 64, ncclGin_SignalInc{0});
+          while (gin.readSignal(0, 64, RELAXED) < 2) { // both are there, but nobody knows
+          }
+        }
+        gin.waitSignal(cta, 0, least);
+        ld(data + THREADS + threadIdx.x);
+        gin.flush(cta);
+      });
+      w.sync();
+      return w.good;
+    };
+  };
+  run("GIN: a wait for both of two puts", "", two(2));
+  run("GIN: a wait for one of two puts, when both have come", "race", two(1));
   run("GIN: values, sums of signals, reset, shadows", "", [] {
     World w;
     w.launch(1, [](ncclDevComm dc, ncclWindow_t a) {
